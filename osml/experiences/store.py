@@ -159,6 +159,16 @@ class Store:
         except SQLAlchemyError as error:
             raise self._failed(error) from None
 
+    def newest_id(self, platform: str) -> int:
+        """The id of the newest experience of a platform, by any of its names; 0 without any. Raises StoreError."""
+        names = [name for name in self.platforms() if short_name(name) == short_name(platform)]
+        newest = select(COLUMNS.id).where(COLUMNS.platform.in_(names)).order_by(COLUMNS.id.desc()).limit(1)
+        try:
+            with self._engine.begin() as connection:
+                return connection.execute(newest).scalar_one_or_none() or 0
+        except SQLAlchemyError as error:
+            raise self._failed(error) from None
+
     def read(
         self, platform: str, limit: int, batch: int = 500, damaged: Callable[[int], None] = lambda _id: None
     ) -> Iterator[Stored]:

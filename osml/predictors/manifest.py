@@ -48,6 +48,11 @@ def models_folder() -> Path:
     return inside if inside.is_dir() else package.parent / "models"
 
 
+def is_plain_name(name: str) -> bool:
+    """Whether a name is that of a file or folder in this very place."""
+    return name not in ("", ".", "..") and "/" not in name and "\\" not in name
+
+
 def load_manifest(folder: Path) -> Manifest:
     """The manifest of a folder; empty where the folder has none. InputError where it is broken."""
     file = folder / MANIFEST
@@ -61,7 +66,7 @@ def load_manifest(folder: Path) -> Manifest:
         raise InputError(f"{file}: {error}") from None
     for entry in found.models:
         for part in (entry.name, *entry.sha256):
-            if part in ("", ".", "..") or "/" in part or "\\" in part:
+            if not is_plain_name(part):
                 raise InputError(f"{file}: '{part}' is not a plain name of a file or folder")
     return found
 

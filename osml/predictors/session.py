@@ -31,7 +31,8 @@ class Prediction(NamedTuple):
     def margin(self, coverage: float, *, seen: bool = True) -> Floats32:
         """Half the width of the interval that holds the truth in the share `coverage`; shape (rows, outputs).
 
-        `seen`: of services like those in training; else of services that the model does not know.
+        `seen`: of services like those in training; else of services that the model does not know: InputError where
+        nobody measured how far it errs for them.
         """
         return np.asarray(self.spread * _factors_of(self.metadata, coverage, seen).two_sided, np.float32)
 
@@ -58,11 +59,11 @@ def _factors_of(metadata: ModelMetadata, coverage: float, seen: bool) -> _Factor
     found = _factors.get(key)
     if found is not None and found.metadata is metadata:
         return found
-    margins = metadata.margins if seen or not metadata.margins_unseen else metadata.margins_unseen
+    margins = metadata.margins if seen else metadata.margins_unseen
     margin = margins.get(f"{coverage:g}")
     if margin is None:
-        known = ", ".join(margins) or "none"
-        raise InputError(f"coverage is {coverage:g}, expected one that the model was calibrated for: {known}")
+        known, whose = ", ".join(margins) or "none", "" if seen else " on services outside of its training"
+        raise InputError(f"coverage is {coverage:g}, expected one that the model was calibrated for{whose}: {known}")
     if len(_factors) > _MOST_FACTORS:
         _factors.clear()
     arrays = np.array(margin.two_sided, np.float32), np.array(margin.upper, np.float32)

@@ -26,8 +26,8 @@ def metadata(outputs: tuple[str, ...] = OUTPUTS, features: tuple[str, ...] = FEA
     given: dict[str, Any] = {
         "name": "fake", "version": "1", "kind": "a2", "variant": "masked", "platforms": ["p"],
         "services": ["a", "b", "c", "d"], "features": [FeatureSpec(name, None, 0.0, 1e9) for name in features],
-        "outputs": [OutputSpec(name, None) for name in outputs], "margins": margin, "simulated": True,
-        "dataset_fingerprint": "", "commit": "", "seed": 0, "command": "", "licence": "",
+        "outputs": [OutputSpec(name, None) for name in outputs], "margins": margin, "margins_unseen": margin,
+        "simulated": True, "dataset_fingerprint": "", "commit": "", "seed": 0, "command": "", "licence": "",
     }  # fmt: skip
     return ModelMetadata(**(given | more))
 

@@ -124,6 +124,19 @@ def test_on_a_machine_that_is_new_to_a_model_of_many_its_services_are_strangers(
     assert forecast["a"].upper[0] == 3.0 + 0.5 * (1.0 if seen else 8.0)
 
 
+def test_a_service_whose_margins_nobody_knows_is_run_by_the_formula() -> None:
+    """The margins of known services are too narrow for it: a transferred model may have no others."""
+    fake: Any = Fake(lambda _row: [3.0, 1.0, 4.0, 1.0, 1.0], metadata(margins_unseen={}))
+    forecast = ask(observe(service("a"), service("new")), [service("a"), service("new")], Models(a2=fake))
+    assert isinstance(forecast, dict)
+    assert (forecast["a"].model, forecast["a"].seen, forecast["a"].strange) == ("fake", True, None)
+    assert forecast["new"].model == "none"
+    assert forecast["new"].strange == "model 'fake' has no margins for services outside its training"
+    run = Run(Osml(Models(a2=fake), without=["probe"]))
+    run(service("a"), service("new"))
+    assert "new is out-of-distribution for the models" in run.words()
+
+
 def test_a_model_of_many_machines_is_not_asked_about_one_unlike_all_of_them() -> None:
     def of_many(most_cores: float) -> Models:
         seen = [FeatureSpec(n, None, 4.0, most_cores if n == "platform_cores" else 1e9) for n in FAKE_FEATURES]

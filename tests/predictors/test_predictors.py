@@ -188,6 +188,16 @@ def test_rows_of_another_width_are_refused(copy: Path) -> None:
         predictor.predict(np.zeros((1, len(predictor.metadata.features)), np.float32)).margin(0.5)
 
 
+def test_margins_for_unknown_services_are_never_those_for_known_ones(copy: Path) -> None:
+    metadata = msgspec.json.decode((copy / "metadata.json").read_bytes())
+    (copy / "metadata.json").write_bytes(msgspec.json.encode(metadata | {"margins_unseen": {}}))
+    predictor = load_predictor(copy)
+    found = predictor.predict(np.zeros((1, len(predictor.metadata.features)), np.float32))
+    assert found.upper(0.9).shape == (1, len(predictor.metadata.outputs))
+    with pytest.raises(InputError, match="calibrated for on services outside of its training: none"):
+        found.upper(0.9, seen=False)
+
+
 def test_answers_of_small_batches_stay_and_are_those_of_a_large_one(copy: Path) -> None:
     """Small batches run in memory that is used again: neither later answers nor other threads may show in earlier."""
     predictor = load_predictor(copy)

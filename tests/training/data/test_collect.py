@@ -143,6 +143,20 @@ def test_folder_with_another_collection_is_refused(small_sweep: Sweeps, dataset:
         collect(dataset, small_sweep(samples=3))
 
 
+def test_traces_of_another_virtual_node_are_not_continued(
+    small_sweep: Sweeps, dataset: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its equations or catalogs changed between two calls of the same command."""
+    before = hashes(dataset)
+    monkeypatch.setattr("osml_training.collect.rows.node_digest", lambda: "00000000")
+    with pytest.raises(InputError, match=r"another collection \(node: [0-9a-f]{8}, now 00000000\)"):
+        collect(dataset, small_sweep())
+    (dataset / "dataset.json").unlink()
+    with pytest.raises(InputError, match="is of another collection"):
+        collect(dataset, small_sweep())
+    assert hashes(dataset) == before
+
+
 def test_a_failure_leaves_no_half_file(small_sweep: Sweeps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> bytes:
         raise KeyboardInterrupt

@@ -103,7 +103,7 @@ def test_colocated_cases_have_the_neighbours_sums(tmp_path: Path) -> None:
     write_cell(tmp_path / "data_collection", "multiple", 35, 5, [cell(35, 5) | beside])
     config = tmp_path / "data_process/configs_multiple/moses/36/2200/config.txt"
     config.parent.mkdir(parents=True)
-    config.write_text("img-dnn 2000\nxapian 3600\n")
+    config.write_text("threads 16\nimg-dnn_1 2000\nimg-dnn 2000\nxapian 3600\n")  # "ads" is a service, too
     report, rows = imported(tmp_path, tmp_path / "out")
     assert len(rows) == 1
     row = rows[0]

@@ -19,7 +19,7 @@ from osml_training.dqn.greedy import at_random, earned, greedy, one_step, refuse
 from osml_training.dqn.qnet import QNet
 from osml_training.dqn.rewards import Reward
 from osml_training.dqn.state import PAPER, STATE
-from osml_training.dqn.transitions import Transitions, next_rows, rewards_of, transitions_of
+from osml_training.dqn.transitions import NONE, Transitions, next_rows, rewards_of, transitions_of
 from osml_training.tables.runs import RunKey
 
 from osml.base.failure import Failure, InputError
@@ -97,6 +97,25 @@ def test_following_the_policy_over_the_data_keeps_the_values_from_running_up() -
     }
     assert bias[0] > 0.1  # the highest of 49 estimates is too high, and is believed again and again
     assert abs(bias[30]) < 0.1
+
+
+@pytest.mark.parametrize("sweeps", [0, 30])
+def test_a_status_whose_latency_nobody_knows_is_no_place_to_go(sweeps: int) -> None:
+    """It is worth to its neighbours what it would be if it were not there, and not a met target."""
+    found, how = world(), config(sweeps=sweeps)
+    net = offline.new_qnet(found, how)
+
+    def worth(of: Transitions) -> np.ndarray[Any, Any]:
+        data = offline.tensors_of(net, of, how)
+        return offline.worth_of(net, net, data, offline._Rewards(of, how), how)[0].numpy()
+
+    unknown = (found.column("cores") == 2) & (found.column("ways") == 2)
+    blind = found._replace(q_i=np.where(unknown, np.float32(np.nan), found.q_i))
+    gone = unknown[found.next] & (found.next >= 0)
+    ours, without = worth(blind), worth(found._replace(next=np.where(gone, np.int32(NONE), found.next)))
+    np.testing.assert_array_equal(ours[~unknown], without[~unknown])
+    nowhere = worth(found._replace(q_i=np.full_like(found.q_i, np.nan)))
+    assert (nowhere == 0).all()
 
 
 def test_without_a_price_of_falls_the_best_policy_steps_off_a_low_cliff_and_with_it_never() -> None:

@@ -45,7 +45,8 @@ def models(tmp_path: Path, champion_net: Any) -> Path:
     """A folder of models with that champion."""
     from osml_training.dqn.export import write_q_bundle
     from osml_training.dqn.state import STATE
-    from osml_training.export.bundle import add_to_manifest, entry_of
+    from osml_training.export.bundle import entry_of
+    from osml_training.export.publish import add_to_manifest
 
     from osml.predictors import FeatureSpec, ModelMetadata, OutputSpec
     from osml.predictors.actions import ACTION_NAMES
@@ -97,7 +98,7 @@ def config() -> Any:
     """Learns much in seconds, from less than an hour."""
     from osml_training.learning.config import LearningConfig
 
-    return LearningConfig(least_blocks=20, episodes=48, horizon=40, passes=10, learning_rates=(1e-3,), blends=(1.0,))
+    return LearningConfig(least_blocks=6, episodes=48, horizon=40, passes=10, learning_rates=(1e-3,), blends=(1.0,))
 
 
 @pytest.fixture

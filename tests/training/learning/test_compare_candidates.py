@@ -80,6 +80,23 @@ def test_gains_that_last_for_minutes_are_not_taken_for_many() -> None:
     assert beyond <= 3
 
 
+def test_services_of_one_node_are_not_taken_for_several_nodes() -> None:
+    """Whatever is better in a minute is so for all services of the node: four of them say no more than one."""
+    minutes = 240
+    better = np.random.default_rng(1).integers(0, 2, minutes)
+
+    def width(services: int) -> float:
+        states = np.repeat(better, services).astype(np.float32)[:, None]
+        rows = minutes * services
+        legal, met = np.ones((rows, 49), np.int8), np.ones(rows, np.bool_)
+        tuples = Tuples(states, np.full(rows, 24), np.zeros(rows, np.float32), states, legal)
+        held = Recorded(tuples, legal, met, met, np.zeros(rows, np.int64), np.repeat(np.arange(minutes), services), {})
+        error = on_held_out(_in_turns(0.1, 1.0), _in_turns(1.0, 0.1), held, 0.0).error
+        return error.high - error.low
+
+    assert width(4) > 0.9 * width(1)
+
+
 def _in_turns(zero: float, one: float) -> Any:
     """A network that says `zero` in state 0 and `one` in state 1."""
 

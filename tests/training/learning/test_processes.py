@@ -76,7 +76,7 @@ def test_a_running_server_gets_the_new_champion_and_the_old_one_back(
         answer = httpx.post(f"{server}/v1/experiences", content=body, headers={"content-type": "application/json"})
         assert answer.status_code == 202, answer.text
     config = tmp_path / "config.yaml"
-    config.write_text("{least_blocks: 20, episodes: 32, horizon: 30, passes: 10, learning_rates: [0.0001, 0.001]}")
+    config.write_text("{least_blocks: 6, episodes: 32, horizon: 30, passes: 10, learning_rates: [0.0001, 0.001]}")
     flags = ["--platform", PLATFORM, "--models", str(models), "--store", f"sqlite:///{tmp_path}/own.db"]
     document = run("train", "c", "--online", *flags, "--config", str(config), "--track", "none")
     assert document["promoted"], document

@@ -8,25 +8,29 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 import torch
 from osml_serving.models.shelf import ModelShelf
-from osml_training.dqn.export import load_qnet
+from osml_training.dqn.export import load_qnet, write_q_bundle
 from osml_training.dqn.qnet import QNet
 from osml_training.dqn.state import STATE
-from osml_training.export.bundle import add_to_manifest, entry_of
+from osml_training.export.publish import publish
 from osml_training.learning import candidates, promotion
+from osml_training.learning import job as learning_job
+from osml_training.learning.compare_candidates import Verdict
 from osml_training.learning.config import LearningConfig
 from osml_training.learning.job import learn
 from osml_training.learning.promotion import LearnJob
 
 from osml.base.failure import Failure
 from osml.domain import Experience, Observation
-from osml.predictors import ModelMetadata, load_manifest
+from osml.predictors import load_manifest, read_metadata
 
 replace = msgspec.structs.replace
 PLATFORM = "e5-2697v4"
@@ -149,17 +153,16 @@ def test_a_champion_that_was_exchanged_under_the_same_name_is_not_replaced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """While the candidate was judged somebody trained another champion and gave it the name of the one before."""
-    real = promotion.write_q_bundle
+    real = learning_job.judge
 
-    def meanwhile(net: QNet, metadata: ModelMetadata, folder: Path) -> Path:
-        other = copy.deepcopy(net)
+    def meanwhile(*judged: Any) -> Verdict:
+        other = load_qnet(models / CHAMPION)
         with torch.no_grad():
             other.head.bias += 1.0
-        theirs = real(other, replace(metadata, name=CHAMPION, version="1"), models / CHAMPION)
-        add_to_manifest(models, entry_of(theirs, replace(metadata, name=CHAMPION, version="1")))
-        return real(net, metadata, folder)
+        publish(partial(write_q_bundle, other), read_metadata(models / CHAMPION), models)
+        return real(*judged)
 
-    monkeypatch.setattr(promotion, "write_q_bundle", meanwhile)
+    monkeypatch.setattr(learning_job, "judge", meanwhile)
     with pytest.raises(Failure, match=r"changed during the test of the candidate .*; run the command again"):
         learn(job_of(fill(experiences), models))
     (now,) = load_manifest(models).models

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from osml_training.dqn.rewards import Reward
 from osml_training.dqn.state import STATE
@@ -57,13 +58,23 @@ def _first(e: Experience, **changes: Any) -> Experience:
     return _after(e, services=[replace(e.after.services[0], **changes), *e.after.services[1:]])
 
 
+def _before(e: Experience, **changes: Any) -> Experience:
+    """The same of the observation before."""
+    services = [replace(e.before.services[0], **changes), *e.before.services[1:]]
+    return replace(e, before=replace(e.before, services=services))
+
+
 USELESS: dict[str, tuple[Callable[[Experience], Experience], str]] = {
     "refused": (lambda e: _after(e, outcome=Outcome(seq=e.decision.seq, status="refused")), "not carried out"),
     "no outcome": (lambda e: _after(e, outcome=None), "not carried out"),
     "dry run": (lambda e: _after(e, outcome=Outcome(seq=e.decision.seq, status="dry_run")), "not carried out"),
     "undone": (lambda e: _after(e, partition=e.before.partition), "allocation after it"),
     "nothing before": (lambda e: replace(e, before=replace(e.before, partition=None)), "before it are not known"),
-    "no latency": (lambda e: _first(e, latency=None), "latency is missing"),
+    "no latency before": (lambda e: _before(e, latency=None), "latency is missing"),
+    "few requests": (
+        lambda e: _first(_before(e, latency=replace(e.before.services[0].latency, requests_per_s=5.0)), latency=None),
+        "latency is missing",
+    ),
     "new target": (lambda e: _first(e, target_ms=1.0), "target changed"),
     "gone": (lambda e: _after(e, services=e.after.services[1:]), "service vanished"),
     "absurd latency": (lambda e: _first(e, latency=Latency(mean_ms=1.0, p99_ms=1e20)), "beyond what a machine has"),
@@ -90,3 +101,18 @@ def test_a_jump_is_none_of_the_49_actions(experiences: list[Experience]) -> None
     found = recorded(experiences, STATE, Reward())
     assert found.left_out["moved by more than 3"] > 0
     assert found.size + sum(found.left_out.values()) >= len(experiences)
+
+
+def test_a_service_that_many_ask_and_that_answers_nothing_any_more_has_fallen(experiences: list[Experience]) -> None:
+    """Its Q_i is 1 then: what silenced it is learned from and judged."""
+    good = next(
+        e
+        for e in experiences[30:]
+        if recorded([e], STATE, Reward()).left_out == {} and (e.before.services[0].slack or -1.0) > 0
+    )
+    asked = _before(good, latency=replace(good.before.services[0].latency, requests_per_s=500.0))
+    found = recorded([_first(asked, latency=None)], STATE, Reward(price=0.0, cliff=0.2))
+    assert found.left_out == {}
+    assert (bool(found.before_met[0]), bool(found.after_met[0])) == (True, False)
+    assert found.tuples.reward[0] == pytest.approx(-1.2)
+    assert np.isnan(found.tuples.after[0, STATE.index("latency_over_target")])

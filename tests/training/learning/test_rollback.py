@@ -13,6 +13,7 @@ from osml_training.learning.config import LearningConfig
 from osml_training.learning.job import learn
 from osml_training.learning.promotion import LearnJob
 from osml_training.learning.rollback import roll_back
+from osml_training.learning.rollbacks import Rollback, taken_back_at
 
 from osml.base.failure import Failure, InputError
 from osml.domain import Experience
@@ -75,6 +76,36 @@ def test_a_rollback_that_can_not_be_noted_takes_effect_and_says_so(trained: tupl
     taken = roll_back(models, "c", PLATFORM)
     assert taken["champion"] == CHAMPION
     assert "may promote the same model again" in taken["warnings"][0]
+
+
+@pytest.mark.parametrize("clock_s", [0.0, 1e12])
+def test_the_clock_of_the_learner_does_not_say_what_was_there_before_a_rollback(
+    trained: tuple[str, Path],
+    job_of: Callable[..., LearnJob],
+    experiences: list[Experience],
+    fill: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    clock_s: float,
+) -> None:
+    store, models = trained
+    with monkeypatch.context() as patch:
+        patch.setattr("osml_training.learning.rollback.time.time", lambda: clock_s)
+        assert roll_back(models, "c", PLATFORM)["warnings"] == []
+    after = learn(job_of(store, models))
+    assert after["left_out"] == {"received before the last rollback": len(experiences)}
+    fill([replace(one, before=replace(one.before, node="new")) for one in experiences[:30]])
+    assert learn(job_of(store, models))["tuples"] > 0
+
+
+def test_a_store_that_can_not_be_asked_at_a_rollback_is_said(trained: tuple[str, Path]) -> None:
+    store, models = trained
+    Path(store.removeprefix("sqlite:///")).unlink()
+    (told,) = roll_back(models, "c", PLATFORM)["warnings"]
+    assert "the clock of this machine says which experiences are older" in told
+    assert taken_back_at(models, "c", PLATFORM).at_s > 0
+    rollbacks = models / "promotions" / "rollbacks.json"
+    rollbacks.write_text('{"c e5-2697v4": 7.5}')  # as older versions wrote it
+    assert taken_back_at(models, "c", PLATFORM) == Rollback(7.5)
 
 
 def test_rollback_never_undoes_the_work_of_others(trained: tuple[str, Path]) -> None:

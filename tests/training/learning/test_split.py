@@ -25,13 +25,19 @@ def together() -> list[Experience]:
     return [experience for three in zip(*nodes, strict=True) for experience in three]
 
 
+def test_the_services_of_a_node_are_one_run_of_it(together: list[Experience]) -> None:
+    found = recorded(together, STATE, Reward())
+    assert len(set(found.run.tolist())) == 3
+    assert found.size > 1.5 * len(together)
+
+
 def _minutes(found: Recorded) -> set[tuple[int, int]]:
-    return set(zip(found.series.tolist(), found.minute.tolist(), strict=True))
+    return set(zip(found.run.tolist(), found.minute.tolist(), strict=True))
 
 
 def test_no_minute_is_both_learned_from_and_held_out(together: list[Experience]) -> None:
     found = recorded(together, STATE, Reward())
-    train, held = found.split(0.3)  # in the middle of a minute of every service
+    train, held = found.split(0.3)  # in the middle of a minute of every node
     assert train.size == round(0.7 * found.size)
     assert _minutes(train).isdisjoint(_minutes(held))
     assert 0 < held.size < found.size - train.size

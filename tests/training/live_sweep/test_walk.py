@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from osml.domain import Counters, Latency, Observation, Outcome, Platform, Service
@@ -30,15 +31,31 @@ class Toy:
         self.outcome: Outcome | None = None
         self.history: list[int | None] = []
         self.silent = False
+        self.every = 1  # intervals from one new latency to the next
+        self.written: Latency | None = None
+        self.written_at = self.since = 0
+        self.mute = False  # with too little it answers 4 times more, then no more
+        self.before: Any = None
 
     def service(self, name: str, need: int, used: float) -> Service:
         units = None if self.partition is None else self.partition.cores_of(name)
         ms = 2.0 if units is None or units >= need else 200.0 if units < need - 1 else 20.0
         latency = Latency(p99_ms=ms, samples=100 + self.seq, requests_per_s=100.0)
+        if name == "web":
+            quiet = self.mute and units is not None and units < need
+            if quiet:
+                latency = msgspec.structs.replace(latency, p99_ms=2.0)
+            due = self.written is None or self.seq - self.written_at >= self.every
+            if due and not (quiet and self.since > 4):
+                self.written, self.written_at = latency, self.seq
+            assert self.written is not None
+            latency = msgspec.structs.replace(self.written, age_s=float(self.seq - self.written_at))
         return Service(name, "lc", target_ms=10.0, latency=latency, counters=Counters(cpu_usage_cores=used))
 
     def observe(self) -> Observation:
         self.seq += 1
+        self.since = self.since + 1 if self.partition == self.before else 1
+        self.before = self.partition
         services = [self.service("web", 4, 0.3), self.service("db", self.db, 0.1), Service("job", "be")]
         if self.silent and self.partition is not None and self.partition.cores_of("web") < 4:
             services[0] = msgspec.structs.replace(services[0], latency=None)
@@ -88,10 +105,48 @@ def test_a_service_that_does_not_answer_misses_its_target() -> None:
     toy = Toy()
     toy.silent = True
     toy.run(made(cells))
-    dead = [cell for cell in cells if cell.state == "missed"]
+    dead = [cell for cell in cells if cell.state == "silent"]
     assert dead
-    assert all(cell.latency_ms is None and "no answer" in cell.why for cell in dead)
+    assert all(cell.latency_ms is None and cell.why == "no answer" for cell in dead)
     assert {cell.cell[0] for cell in cells if cell.state == "met"} >= {4}
+
+
+def test_a_service_that_falls_silent_does_not_meet_its_target_by_an_old_latency() -> None:
+    """After two samples of 2 ms in a cell nothing new comes, and the agent repeats the last one."""
+    cells: list[Any] = []
+    walk, toy = made(cells), Toy()
+    toy.mute = True
+    toy.run(walk)
+    assert walk.complete
+    silent = [cell for cell in cells if cell.state == "silent"]
+    assert silent
+    assert all(cell.latency_ms is None and len(cell.intervals) == 1 for cell in silent)
+    assert all(cell.intervals[0].services[0].latency is None for cell in silent)
+    assert all(np.isinf(walk.surface()[cell.cell[0] - 1, 0]) for cell in silent)
+    assert min(cell.cell[0] for cell in cells if cell.state == "met") == 4
+
+
+def test_a_source_that_is_slower_than_the_agent_is_waited_for() -> None:
+    cells: list[Any] = []
+    walk, toy = made(cells), Toy()
+    toy.every = 5
+    toy.run(walk, most=3000)
+    assert walk.complete
+    assert not [cell for cell in cells if cell.state == "silent"]
+    met = [cell for cell in cells if cell.state == "met"]
+    assert min(cell.cell[0] for cell in met) == 4
+    assert max(cell.cell[0] for cell in cells if cell.state == "missed") == 3
+    assert all(len(cell.intervals) == 5 and cell.latency_ms == 2.0 for cell in met)
+
+
+def test_a_source_that_is_too_slow_for_a_sweep_is_refused_before_anything_is_tried() -> None:
+    cells: list[Any] = []
+    walk, toy = made(cells), Toy()
+    toy.every = 25
+    toy.run(walk)
+    words = "the latency of 'web' was new 3 times in 51 intervals, expected at least once in 20"
+    assert walk.ended == f"{words}: let its source write more often"
+    assert cells == []
 
 
 def test_a_protected_neighbour_gets_more_before_anything_is_measured() -> None:

@@ -25,7 +25,7 @@ from osml_training.train.loop import Epoch
 from osml_training.train.train import Trained
 
 from osml.base.failure import Failure, InputError
-from osml.predictors import Margin, ModelMetadata, load_manifest, load_predictor
+from osml.predictors import Margin, ModelMetadata, find_model, load_manifest, load_predictor
 
 NAME = "osml-b2-p"
 ROW = {
@@ -142,6 +142,49 @@ def test_pulling_gives_the_same_model_with_a_manifest(
     assert load_predictor(folder).metadata.kind == "b2"
 
 
+def _stored(trained: Trained, metadata: ModelMetadata, tmp_path: Path) -> str:
+    """A database with this model; its address."""
+    where = f"sqlite:///{tmp_path}/mlflow.db"
+    folder = write_bundle(trained, metadata, tmp_path / f"version-{metadata.version}")
+    assert tracking.track(where, trained, metadata, folder) == []
+    return where
+
+
+def test_the_champion_that_was_pulled_last_is_in_use(
+    bundle: tuple[Trained, ModelMetadata, Path], tmp_path: Path
+) -> None:
+    trained, metadata, _ = bundle
+    models = tmp_path / "models"
+    for number in ("9", "10"):
+        named = msgspec.structs.replace(metadata, name=f"b2-online-p-{number}", version=number)
+        where = _stored(trained, named, tmp_path)
+        pull(where, NAME, "challenger", models)
+        assert find_model(models, "b2", "p").name == named.name
+    pull(where, NAME, "1", models)  # back to the first one
+    assert find_model(models, "b2", "p").name == "b2-online-p-9"
+
+
+@pytest.mark.parametrize("name", ["..", "", "a/b", "promotions"])
+def test_a_name_in_the_registry_that_is_no_plain_one_is_refused(
+    bundle: tuple[Trained, ModelMetadata, Path], tmp_path: Path, name: str
+) -> None:
+    where = _stored(bundle[0], msgspec.structs.replace(bundle[1], name=name), tmp_path)
+    with pytest.raises(InputError, match="expected a plain name of a folder"):
+        pull(where, NAME, "1", tmp_path / "models")
+    assert not (tmp_path / "models").exists()
+
+
+def test_a_version_that_osml_did_not_store_is_named(
+    bundle: tuple[Trained, ModelMetadata, Path], tmp_path: Path
+) -> None:
+    import mlflow
+
+    where = _stored(*bundle[:2], tmp_path)
+    mlflow.MlflowClient(where).delete_model_version_tag(NAME, "1", "run")
+    with pytest.raises(InputError, match="has no tag 'run'"):
+        pull(where, NAME, "1", tmp_path / "models")
+
+
 @pytest.mark.usefixtures("impatient_mlflow")
 def test_a_server_that_is_gone_loses_nothing(bundle: tuple[Trained, ModelMetadata, Path], tmp_path: Path) -> None:
     pending = tmp_path / "pending"
@@ -205,8 +248,13 @@ def test_a_folder_is_no_tracking_server(uri: str) -> None:
 def test_a_fetched_model_that_is_broken_is_not_kept(
     bundle: tuple[Trained, ModelMetadata, Path], tmp_path: Path
 ) -> None:
-    spoilt = Path(shutil.copytree(bundle[2], tmp_path / "spoilt"))
+    trained, metadata, folder = bundle
+    spoilt = Path(shutil.copytree(folder, tmp_path / "spoilt"))
     raw = json.loads((spoilt / "metadata.json").read_text("utf-8"))
     (spoilt / "metadata.json").write_text(json.dumps(raw | {"features": raw["features"][1:]}), "utf-8")
-    with pytest.raises((InputError, Failure)):
-        load_predictor(spoilt)
+    where = f"sqlite:///{tmp_path}/mlflow.db"
+    assert tracking.track(where, trained, metadata, spoilt) == []
+    with pytest.raises((InputError, Failure), match="features differ"):
+        pull(where, NAME, "1", tmp_path / "models")
+    assert load_manifest(tmp_path / "models").models == []
+    assert not list((tmp_path / "models").glob("*b2*"))

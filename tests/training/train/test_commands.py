@@ -91,6 +91,22 @@ def test_what_of_a_training_could_not_be_kept_is_said(
     assert any(word.startswith("1 of 2 epochs could not be kept") for word in training.run_job(job).warnings)
 
 
+def test_services_of_a_real_machine_are_trained_on_whatever_they_are_called(
+    small_sweep: Callable[..., Any], rewrite: Callable[..., None], tmp_path: Path
+) -> None:
+    from osml_training.collect.collect import collect_labelled
+
+    loads = tuple(round(0.1 + 0.05 * k, 2) for k in range(17))
+    wanted = small_sweep(services=("nginx", "redis"), neighbours=("moses",), loads=loads, colocated=0, rows=8000)
+    dataset = collect_labelled(tmp_path / "set", wanted)
+    for file in (dataset / "traces").rglob("*.parquet"):
+        rewrite(file, osml_provenance='{"kind": "real", "program": "osml data collect --live"}')
+    job = training.Job(dataset, "a", "masked", out=tmp_path / "models", changes={"epochs": 1, "rows": 3000})
+    metadata = read_metadata(training.run_job(job).folder)
+    assert metadata.services == ["nginx", "redis"]
+    assert metadata.training["split"]["unseen"] == []
+
+
 @pytest.mark.parametrize("model", ["a2", "b", "b2"])
 def test_the_other_models_train_too(model: str, sweep: Path, tmp_path: Path) -> None:
     arguments = ("--out", str(tmp_path), "--epochs", "1", "--rows", "3000", "--variant", "paper")
@@ -207,6 +223,11 @@ def test_transfer_keeps_the_first_layer_and_says_its_parent(
     assert not np.array_equal(before.linears()[1].weight.detach(), after.linears()[1].weight.detach())
     metadata = read_metadata(Path(found["folder"]))
     assert metadata.parent == parent.name
+    theirs = read_metadata(parent).margins_unseen
+    assert set(metadata.margins_unseen) == set(theirs)
+    for coverage, wide in metadata.margins_unseen.items():
+        for k, factor in enumerate(wide.upper):
+            assert factor == max(theirs[coverage].upper[k], metadata.margins[coverage].upper[k])
     how = config_of(load_predictor(Path(found["folder"])))
     assert (how.hidden_learning_rate, how.weight_decay, how.service_folds) == (None, 0.0, 0)
     assert how.learning_rate <= transferring.RATE

@@ -220,7 +220,7 @@ def test_rows_that_cannot_be_trained_on_are_refused_and_odd_ones_are_named() -> 
 
 def test_margins_for_unknown_services_are_wider_than_their_errors() -> None:
     config = msgspec.structs.replace(CONFIG, service_folds=2, epochs=6)
-    margins, errors = unseen_margins(_rows(), _rows(500, 9), config)
+    margins, errors, _ = unseen_margins(_rows(), _rows(500, 9), config)
     assert set(margins) == {"0.9", "0.95"}
     assert 0 < margins["0.9"].two_sided[0] < margins["0.95"].two_sided[0]
     assert len(errors) == 1

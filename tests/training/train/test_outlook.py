@@ -80,6 +80,29 @@ def test_the_network_learns_what_is_there_and_its_file_says_so(tmp_path: Path) -
     assert "prior" in (made.folder / "card.md").read_text()
 
 
+def test_bounds_hold_for_cells_that_are_thought_near_and_are_far_above(tmp_path: Path) -> None:
+    """One cell in ten is far above its prior, and nothing tells which: 95 % of all are still below the bound."""
+    pytest.importorskip("torch")
+    from osml_training.outlook.train import OutlookConfig, train
+    from osml_training.train.loop import predict
+
+    def surprising(seed: int) -> Rows:
+        rows = made_up(seed)
+        return rows._replace(level=rows.level + 2.0 * (np.random.default_rng([seed, 1]).random(200) < 0.1))
+
+    write_outlooks(tmp_path / "rows.parquet", [surprising(seed) for seed in range(40)])
+    trained = train(read_outlooks([tmp_path / "rows.parquet"]), OutlookConfig(epochs=6, batch=256))
+    write_outlooks(tmp_path / "new.parquet", [surprising(seed) for seed in range(100, 120)])
+    new = read_outlooks([tmp_path / "new.parquet"])
+    points, spread = predict(trained.network, new.inputs)
+    bound = new.prior + points[:, 0] + spread[:, 0] * trained.margins["0.95"].upper[0]
+    assert (new.level <= bound).mean() > 0.93
+    safe = bound <= 0
+    assert not safe.any() or (new.level[safe] > 0).mean() < 0.07
+    assert trained.metrics["coverage_upper"]["0.95"] > 0.93
+    assert "missed_of_safe" in trained.metrics
+
+
 def test_too_few_nodes_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from osml_training.outlook.job import run_outlook_job

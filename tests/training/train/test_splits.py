@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from osml_training.tables.runs import RunKey
 from osml_training.train.config import CONFIGS, Split, read_config, shipped_config
 from osml_training.train.groups import HIDDEN_IN_CLOUDS, hidden, membership
-from osml_training.train.splits import part_of, split_for
+from osml_training.train.splits import for_data, part_of, split_for
 from osml_training.transfer.trace_shares import share_of_runs
 
 from osml.base.failure import InputError
@@ -135,3 +135,23 @@ def test_too_few_loads_are_said_with_what_is_needed() -> None:
     keys = [_key(load=0.5, threads=threads, run=str(threads)) for threads in range(1, 9)]
     with pytest.raises(InputError, match=r"has 1 runs of other loads .* expected at least 4: .* measure more loads"):
         split_for(keys, Split())
+
+
+def test_the_users_own_services_are_trained_on_whatever_they_are_called() -> None:
+    assert for_data(Split(), real=True).unseen == ()
+    assert for_data(Split(), real=False) == Split()
+    own = Split(unseen=("redis",))
+    assert for_data(own, real=True) == own
+
+
+def test_the_same_record_in_two_files_is_in_one_part() -> None:
+    """Each file numbers its runs in its own way; nobody knows the load of a live node as a share."""
+    split = Split()
+    for rate in np.geomspace(10, 10_000, 50).tolist():
+        for neighbours in (0, 3):
+            one, other = (_key(load=None, run=run, neighbours=neighbours)._replace(rate=rate) for run in ("x", "y"))
+            assert part_of(one, split) == part_of(other, split)
+    parts = {part_of(_key(load=None)._replace(rate=rate), split) for rate in np.geomspace(10, 10_000, 50).tolist()}
+    assert parts == {"train", "validation", "calibration", "test"}
+    unknown = {part_of(_key(load=None, run=str(k)), split) for k in range(100)}
+    assert len(unknown) == 4

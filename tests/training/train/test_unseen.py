@@ -106,6 +106,42 @@ def test_many_machines_are_left_out_with_the_services(monkeypatch: pytest.Monkey
     assert unseen.groups_of(three, rows, CONFIG).machine_group is None
 
 
+def test_no_network_stops_by_a_machine_that_it_is_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched: list[Rows] = []
+    fit = unseen.loop.fit
+
+    def fitting(network: Any, batches: Any, validation: Rows, *more: Any) -> Any:
+        watched.append(validation)
+        return fit(network, batches, validation, *more)
+
+    monkeypatch.setattr(unseen.loop, "fit", fitting)
+    rng = np.random.default_rng(9)
+    rows = _rows(4000, 0)._replace(platform=rng.integers(5, size=4000).astype(np.int32), platforms=tuple("vwxyz"))
+    validation = _rows(500, 1)._replace(platform=rng.integers(3, size=500).astype(np.int32), platforms=tuple("zwx"))
+    groups = unseen.groups_of(rows, validation, CONFIG)
+    assert groups.machine_group is not None
+    for fold in range(4):
+        assert unseen.answers_without(groups, (fold,), CONFIG) is not None
+        strange = {rows.platforms[k] for k in np.unique(rows.platform[groups.machine_group == fold])}
+        assert strange.isdisjoint(watched[-1].platforms[k] for k in np.unique(watched[-1].platform))
+    only = validation._replace(platform=np.zeros(500, np.int32), platforms=("z",))
+    groups = unseen.groups_of(rows, only, CONFIG)
+    assert all(unseen.answers_without(groups, (fold,), CONFIG) is not None for fold in range(4))
+
+
+def test_few_runs_of_a_size_of_machines_are_said() -> None:
+    """The largest machine has so few runs that their largest error is no margin for 95 %."""
+    config = msgspec.structs.replace(CONFIG, context=("platform_cores",), epochs=1)
+    machine = np.where(np.arange(4000) % 100 == 0, 7, 0).astype(np.int32)
+    machine[:8] = np.arange(8)
+    x = np.zeros((4000, len(config.inputs)), np.float32)
+    x[:, config.inputs.index("platform_cores")] = 4 + 4 * machine
+    rows = _rows(4000, 0)._replace(x=x, platform=machine, platforms=tuple("abcdefgh"))
+    validation = _rows(500, 1)._replace(x=np.zeros((500, len(config.inputs)), np.float32))
+    warnings = unseen.unseen_margins(rows, validation, config)[2]
+    assert any(word.startswith("services outside of the training, machines of size 4 of 4: ") for word in warnings)
+
+
 def test_machines_of_every_size_have_a_band_of_their_own() -> None:
     """Eight of 4 to 32 CPUs, in no order: two in each quarter."""
     config = msgspec.structs.replace(CONFIG, context=("platform_cores",))

@@ -122,13 +122,19 @@ def _read_csv(file: Path, columns: tuple[str, ...]) -> dict[str, Floats]:
     return {name: table[:, k] for k, name in enumerate(columns)}
 
 
+_BESIDE = re.compile(
+    r"(?<![A-Za-z])(?:img-dnn|xapian|sphinx|specjbb|masstree|moses|mongodb|memcached|nginx|login|ads)(?![A-Za-z])"
+)
+"""Names of services as words: "threads" is none."""
+
+
 def _neighbours(config: Path) -> int | None:
     """How many neighbours a co-located case had: lines or entries of config.txt; None where it says nothing."""
     try:
         text = config.read_text("utf-8")
     except (OSError, UnicodeDecodeError):
         return None
-    names = set(re.findall(r"img-dnn|xapian|sphinx|specjbb|masstree|moses|mongodb|memcached|nginx|login|ads", text))
+    names = set(_BESIDE.findall(text))
     return len(names) or None
 
 

@@ -12,6 +12,7 @@ from osml.datasets.description import Provenance, metadata
 from osml.datasets.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema
 from osml.simulator.fleet import measure as m
 from osml_training.collect.fingerprint import virtual_fingerprint
+from osml_training.collect.fresh_sweep import node_digest
 from osml_training.collect.simulate import node_of_run, simulate
 from osml_training.collect.sweep import MAX_NEIGHBOURS, Run, Sweep
 from osml_training.collect.unconfined import unconfined
@@ -39,7 +40,10 @@ _MEASURED = {
 
 
 def provenance_of(sweep: Sweep) -> Provenance:
-    """Where the rows of a sweep come from: what made them, without what chose how many there are."""
+    """Where the rows of a sweep come from: what made them, without what chose how many there are.
+
+    `node` tells the equations and catalogs of the virtual node: rows of another one are not continued.
+    """
     settings: dict[str, Any] = {
         "samples": sweep.samples,
         "interval_s": sweep.interval_s,
@@ -50,6 +54,7 @@ def provenance_of(sweep: Sweep) -> Provenance:
         "neighbours": list(sweep.neighbours),
         "jobs": list(sweep.jobs),
         "colocated": sweep.colocated,
+        "node": node_digest(),
     }
     if sweep.unconfined:
         settings["unconfined"] = sweep.unconfined

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,11 @@ from osml_training.dqn.evaluate import EVALUATION_SEED, evaluate, fresh_surfaces
 from osml_training.dqn.export import write_q_bundle
 from osml_training.dqn.qnet import QNet
 from osml_training.dqn.transitions import Keep, Transitions, read_transitions, transitions_of
-from osml_training.export.bundle import add_to_manifest, entry_of, rounded, unit_of
+from osml_training.export.bundle import rounded, unit_of
 from osml_training.export.commit import commit
 from osml_training.export.made import Made, command_line
-from osml_training.train.splits import Part, chooses
+from osml_training.export.publish import Judged, check_name, publish
+from osml_training.train.splits import Part, chooses, for_data
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,11 @@ def _judged(job: CJob, config: OfflineConfig, found: Transitions, warnings: list
 def run_c_job(job: CJob, on_progress: Callable[[offline.Progress], None] | None = None) -> Made:
     """Train, export, evaluate the exported file on the held-out runs, write its folder and the manifest."""
     config = job.config_read()
+    if job.name is not None:
+        check_name(job.name)
     started = time.monotonic()
+    real = _about(job.data).provenance.kind == "real"
+    config = msgspec.structs.replace(config, split=for_data(config.split, real=real))
     found = tuples_of(job, config)
     warnings: list[str] = []
     judged = _judged(job, config, found, warnings) if config.attempts > 1 else None
@@ -100,21 +106,22 @@ def run_c_job(job: CJob, on_progress: Callable[[offline.Progress], None] | None 
     }
     name = job.name or f"c-{config.variant}-{found.runs[0].platform}"
     first = describe(net, found, job.data, config, name=name, version=job.version)
-    folder = write_q_bundle(net, first, job.out / name)
     platform = found.runs[0].platform
     judged_on = job.evaluate_on or ((fresh_surfaces(platform, EVALUATION_SEED),) if job.from_file else job.data)
-    document = evaluate(load_q_function(folder), judged_on, platform=platform)
-    metadata = msgspec.structs.replace(
-        first, metrics={key: document[key] for key in ("rows", "falls_refused")} | {"learning": told}
-    )
-    write_q_bundle(net, metadata, folder)
-    add_to_manifest(job.out, entry_of(folder, metadata))
+
+    def evaluated(folder: Path) -> Judged:
+        document = evaluate(load_q_function(folder), judged_on, platform=platform)
+        metrics = {key: document[key] for key in ("rows", "falls_refused")} | {"learning": told}
+        return msgspec.structs.replace(first, metrics=metrics), document
+
+    done = publish(partial(write_q_bundle, net), first, job.out, evaluated)
+    warnings += done.warnings
     if job.track:
         from osml_training.registry.tracking import Curve, Point, track_curve  # noqa: PLC0415 - MLflow takes seconds
 
         curve = Curve([Point(progress.updates, {"loss": progress.loss}) for progress in attempts[0].done])
-        warnings += track_curve(job.track, curve, metadata, folder)
-    return Made(folder, document | {"learning": told}, warnings)
+        warnings += track_curve(job.track, curve, done.metadata, done.folder)
+    return Made(done.folder, done.document | {"learning": told}, warnings)
 
 
 def describe(

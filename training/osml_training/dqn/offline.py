@@ -46,11 +46,13 @@ class Progress(NamedTuple):
 class Statuses(NamedTuple):
     """Transitions as tensors. `x` (rows, width) scaled; `next` (rows, 49) rows, 0 where there is none.
 
-    `legal` (rows, 49): the action leads somewhere; `known`: it has a reward, too, and is learned from.
+    `told` (rows,): what rewards are made of is known. `legal` (rows, 49): the action leads somewhere; `known`: it has a
+    reward, too, and is learned from.
     """
 
     x: Tensor
     next: Tensor
+    told: Tensor
     legal: Tensor
     known: Tensor
 
@@ -78,7 +80,7 @@ def tensors_of(net: QNet, found: Transitions, config: OfflineConfig) -> Statuses
     known = legal & is_known[following] & is_known[:, None]
     if config.known < 1.0:
         known &= np.random.default_rng([config.seed, 1]).random(known.shape, np.float32) < config.known
-    tensors = (torch.from_numpy(array) for array in (following, legal, known))
+    tensors = (torch.from_numpy(array) for array in (following, is_known, legal, known))
     return Statuses(scaled(net, found, config), *tensors)
 
 
@@ -109,22 +111,29 @@ def worth_of(
 ) -> tuple[Tensor, Tensor]:
     """Gamma times the worth of every status, and where its best legal action leads, both (rows,).
 
-    The worth is that of the best legal action, as the target network says.
+    The worth is that of the best legal action, as the target network says; of those that lead to a status whose measure
+    is known. Where none does, nothing more is earned: what nobody measured is no met target.
 
     `sweeps` of policy evaluation then put what the data say in the place of what the network says: with n of them it
     is what the greedy policy earns in n steps over the data, and only after these the target network's opinion.
     """
     worth, best = torch.empty(len(data.x)), torch.empty(len(data.x), dtype=torch.int64)
+    ends = torch.empty(len(data.x), dtype=torch.bool)
     with torch.no_grad():
         for first in range(0, len(data.x), _CHUNK):
             part = slice(first, first + _CHUNK)
             theirs = target.answer(data.x[part])
             chooser = net.answer(data.x[part]) if config.double else theirs
-            best[part] = chooser.masked_fill(~data.legal[part], -torch.inf).argmax(1)
+            may = data.legal[part] & data.told[data.next[part]]
+            best[part] = chooser.masked_fill(~may, -torch.inf).argmax(1)
+            ends[part] = ~may.any(1)
             worth[part] = theirs.gather(1, best[part, None])[:, 0]
+        worth = worth.masked_fill(ends, 0.0)
         following = data.next.gather(1, best[:, None])[:, 0]
+        following = torch.where(ends, torch.arange(len(ends), dtype=following.dtype), following)
         if config.sweeps:
             earned = rewards.gain(rewards.measure, rewards.measure[following]) - rewards.costs[best]
+            earned = earned.masked_fill(ends | ~data.told, 0.0)
             for _ in range(config.sweeps):
                 worth = earned + config.gamma * worth[following]
     return config.gamma * worth, following

@@ -22,7 +22,7 @@ from osml.predictors.actions import REACH
 from osml_training.dqn.rewards import MOVES, Reward, costs_of, entropy_gain, intolerable, latency_gain
 from osml_training.dqn.state import STATE, trace_state
 from osml_training.tables.example_rows import TraceColumns
-from osml_training.tables.runs import RunKey, fold_of
+from osml_training.tables.runs import RunKey, fold_of, rates_of
 
 Floats32 = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -33,6 +33,7 @@ NONE = -1
 """In `next`: that action leads to nothing that was measured."""
 
 _KEYS = ("platform", "service", "run", "load", "threads", "neighbours")
+_RATE = "offered_per_s"  # of runs whose load nobody knows
 _FOLDS = 1_000_000
 
 
@@ -105,6 +106,10 @@ class _Run(NamedTuple):
     key: RunKey
 
 
+def _with_rate(key: RunKey, rates: dict[str, float]) -> RunKey:
+    return key if key.load is not None else key._replace(rate=rates.get(key.run))
+
+
 def _runs_of(file: Path, chosen: set[str]) -> list[_Run]:
     """The chosen runs of a traces file.
 
@@ -120,6 +125,8 @@ def _runs_of(file: Path, chosen: set[str]) -> list[_Run]:
         for run in table.column("run").unique().to_pylist():
             if run in chosen:
                 held.setdefault(run, []).append(table.filter(pc.equal(table.column("run"), run)))
+    unknown = any(part.column("load").null_count for parts in held.values() for part in parts)
+    rates = rates_of(file) if unknown else {}
     out: list[_Run] = []
     for parts in held.values():
         table = pa.concat_tables(parts)
@@ -132,7 +139,7 @@ def _runs_of(file: Path, chosen: set[str]) -> list[_Run]:
         cells = np.stack([np.rint(column("cores") / unit), column("ways")], axis=1).astype(np.int64)
         q_i = intolerable(latency / column("target_ms"))
         q_i = np.where(_starved(column, latency), np.float32(1), q_i)
-        key = RunKey(*(table.column(name)[0].as_py() for name in _KEYS))
+        key = _with_rate(RunKey(*(table.column(name)[0].as_py() for name in _KEYS)), rates)
         out.append(_Run(trace_state(column, latency), next_rows(cells), q_i, key))
     return out
 
@@ -166,8 +173,9 @@ def _chosen(files: Sequence[Path], keep: Keep | None, statuses: int | None, seed
     for file in files:
         for _, table in read_groups(file, list(_KEYS)):
             counted = table.group_by(list(_KEYS)).aggregate([([], "count_all")]).to_pylist()
+            rates = rates_of(file) if table.column("load").null_count else {}
             for row in counted:
-                key = RunKey(*(row[name] for name in _KEYS))
+                key = _with_rate(RunKey(*(row[name] for name in _KEYS)), rates)
                 if keep is None or keep(key):
                     sizes[key.run] = sizes.get(key.run, 0) + int(row["count_all"])
     out: set[str] = set()
@@ -242,6 +250,8 @@ def write_transitions(file: Path, found: Transitions, about: FileDescription) ->
     columns: dict[str, Any] = {
         name: pa.array([getattr(key, name) for key in found.runs]).take(pa.array(found.run)) for name in _KEYS
     }
+    if any(key.rate is not None for key in found.runs):
+        columns[_RATE] = pa.array([key.rate for key in found.runs], pa.float64()).take(pa.array(found.run))
     columns |= {name: pa.array(found.column(name), from_pandas=False) for name in STATE}
     columns["q_i"] = pa.array(found.q_i)
     columns["next"] = pa.FixedSizeListArray.from_arrays(pa.array(found.next.reshape(-1)), len(MOVES))
@@ -262,12 +272,14 @@ def read_transitions(file: Path, keep: Keep | None = None) -> Transitions:
             f"{file}: schema '{about.schema}'{f', column {missing[0]!r} is missing' if missing else ''}, expected "
             f"'{TRANSITIONS_SCHEMA}' of `osml learn data transitions`"
         )
+    names += [_RATE] if _RATE in parquet.schema_arrow.names else []
     groups = [read_group(parquet, file, group, names) for group in range(parquet.metadata.num_row_groups)]
     table = pa.concat_tables(groups)
     codes = table.column("run").combine_chunks().dictionary_encode()
     run: NDArray[np.int32] = codes.indices.to_numpy(zero_copy_only=False).astype(np.int32)
     first = np.unique(run, return_index=True)[1].tolist()
-    keys = tuple(RunKey(*(table.column(name)[row].as_py() for name in _KEYS)) for row in first)
+    told = (*_KEYS, _RATE) if _RATE in names else _KEYS
+    keys = tuple(RunKey(*(table.column(name)[row].as_py() for name in told)) for row in first)
     column = TraceColumns(table)
     following = table.column("next").combine_chunks().flatten().to_numpy().reshape(-1, len(MOVES))
     if len(following) != len(run) or following.max(initial=NONE) >= len(run) or following.min(initial=0) < NONE:

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from osml.base.failure import InputError
-from osml.predictors import ANY_PLATFORM, Prediction, Predictor
+from osml.predictors import ANY_PLATFORM, Margin, ModelMetadata, Prediction, Predictor
 from osml_training.evaluate.errors import absolute, by_service, table_rows
 from osml_training.evaluate.surfaces import read_grids
 from osml_training.tables.features import OUTPUTS, Model
@@ -76,7 +76,7 @@ def evaluate(
             continue
         answers = predictor.predict(found.x)
         seen = part == "test" and not _strange(predictor, found)
-        upper = answers.upper(0.95, seen=seen) if "0.95" in predictor.metadata.margins else None
+        upper = answers.upper(0.95, seen=seen) if "0.95" in _margins(predictor.metadata, seen=seen) else None
         document["rows"] += table_rows(model, split, answers.points, found, config.inputs, grids, upper)
         document["by_service"] |= by_service(answers.points, found, model)
         key = "coverage" if part == "test" else "coverage_unseen"
@@ -100,8 +100,12 @@ def _held(answers: Prediction, rows: Rows, *, seen: bool) -> dict[str, list[floa
     """Share of the truth of each output within the margins, each run weighing the same, by coverage."""
     return {
         coverage: covered(answers.margin(float(coverage), seen=seen), answers.points, rows.y, rows.run)
-        for coverage in answers.metadata.margins
+        for coverage in _margins(answers.metadata, seen=seen)
     }
+
+
+def _margins(about: ModelMetadata, *, seen: bool) -> dict[str, Margin]:
+    return about.margins if seen else about.margins_unseen
 
 
 def _of_strangers(predictor: Predictor, rows: Rows, model: Model) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from osml.datasets.dataset import read_description
 from osml.datasets.store import open_parquet, trace_files
 from osml.frontier import b_points
 from osml_training.collect.collect import collect_labelled
+from osml_training.collect.fresh_sweep import node_digest
 from osml_training.collect.sweep import MAX_NEIGHBOURS, Sweep
 from osml_training.evaluate.surfaces import read_labels
 from osml_training.tables.example_rows import DEPRIVED, RunLabels
@@ -30,6 +31,11 @@ def twin_sweep(dataset: Path, platform: str) -> Sweep:
     provenance = read_description(dataset).provenance
     if provenance.kind != "virtual" or provenance.seed is None:
         raise InputError(f"data set '{dataset}' is not simulated, so the same runs without noise do not exist")
+    made_by = provenance.settings.get("node", node_digest())  # older data sets do not say it
+    if made_by != node_digest():
+        raise InputError(
+            f"data set '{dataset}' was made by another virtual node ({made_by}, now {node_digest()}): collect it again"
+        )
     services = tuple(sorted({file.parent.name.removeprefix("service=") for file in files}))
     rows = sum(open_parquet(file).metadata.num_rows for file in files)
     settings = provenance.settings

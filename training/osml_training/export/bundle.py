@@ -1,4 +1,4 @@
-"""The folder of a model: model.onnx, metadata.json, card.md; and the manifest over all of them."""
+"""The folder of a model: model.onnx, metadata.json, card.md; and its line in the manifest."""
 
 from __future__ import annotations
 
@@ -10,17 +10,8 @@ import msgspec
 from osml.base.failure import Failure
 from osml.datasets.description import described
 from osml.datasets.schema import TRACE_COLUMNS
-from osml.datasets.store import dataset_fingerprint, open_parquet, sha256, trace_files, whole_file
-from osml.predictors import (
-    FeatureSpec,
-    Manifest,
-    ManifestEntry,
-    ModelMetadata,
-    OutputSpec,
-    load_manifest,
-    load_predictor,
-)
-from osml.predictors.manifest import MANIFEST
+from osml.datasets.store import dataset_fingerprint, open_parquet, sha256, trace_files
+from osml.predictors import FeatureSpec, ManifestEntry, ModelMetadata, OutputSpec, load_predictor
 from osml.predictors.metadata import CARD, METADATA, ONNX
 from osml.predictors.session import FEATURES_KEY
 from osml_training.export.card import card
@@ -139,11 +130,3 @@ def entry_of(folder: Path, metadata: ModelMetadata) -> ManifestEntry:
         sums,
         metadata.dataset_fingerprint,
     )
-
-
-def add_to_manifest(models: Path, entry: ManifestEntry) -> None:
-    """Write the manifest of a folder of models anew with this entry, in the place of one of the same name."""
-    others = [found for found in load_manifest(models).models if found.name != entry.name]
-    manifest = Manifest(sorted([*others, entry], key=lambda found: found.name))
-    with whole_file(models / MANIFEST) as partial:
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")

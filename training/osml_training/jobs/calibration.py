@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 
 from osml.base.failure import InputError
-from osml.datasets.store import dataset_fingerprint, whole_file
-from osml.predictors import load_predictor
+from osml.datasets.store import dataset_fingerprint
+from osml.predictors import ModelMetadata, load_predictor
 from osml.predictors.metadata import CARD, METADATA, ONNX
 from osml_training.evaluate.evaluate import config_of, evaluate
-from osml_training.export.bundle import add_to_manifest, encoded, entry_of
+from osml_training.export.bundle import encoded
 from osml_training.export.card import card
 from osml_training.export.commit import commit
 from osml_training.export.made import command_line
+from osml_training.export.publish import Judged, publish
 from osml_training.jobs.evaluation import folder_of
 from osml_training.train import loop
 from osml_training.train.train import held_rows, load_part
@@ -27,7 +27,9 @@ from osml_training.train.unseen import unseen_margins
 def calibrate(
     model: str, dataset: Path, models: Path | None = None, *, folds: int | None = None, workers: int = 1
 ) -> dict[str, Any]:
-    """Make `margins_unseen` of a model in its folder anew, from the rows of its training; returns its evaluation.
+    """Make `margins_unseen` of a model in its folder anew, from the rows of its training.
+
+    Returns its evaluation, with `warnings`.
 
     `folds` replaces the number of groups of services that its training left out in turn: with more of them each network
     knows more services, and errs less like one that knows few; `workers` processes train them. `model.onnx`, the
@@ -67,7 +69,7 @@ def calibrate(
     loop.deterministic()
     train = load_part(dataset, config, "train", platforms=platforms)
     validation = load_part(dataset, config, "validation", rows=held_rows(config), platforms=platforms)
-    margins, errors = unseen_margins(train, validation, config, workers=workers)
+    margins, errors, warnings = unseen_margins(train, validation, config, workers=workers)
     made = {"command": command_line(), "commit": commit()}
     first = msgspec.structs.replace(
         old,
@@ -75,13 +77,17 @@ def calibrate(
         training=old.training | {"service_folds": config.service_folds},
         metrics=old.metrics | {"service_fold_mae": errors, "calibrated": made},
     )
-    with TemporaryDirectory() as beside:  # a model that others load stays whole until all is known
-        shutil.copy(folder / ONNX, beside)
-        (Path(beside) / METADATA).write_bytes(encoded(first))
-        document = evaluate(load_predictor(Path(beside)), dataset, platforms=platforms)
-    metadata = msgspec.structs.replace(first, metrics=first.metrics | {"coverage_unseen": document["coverage_unseen"]})
-    for name, content in ((METADATA, encoded(metadata)), (CARD, card(metadata).encode())):
-        with whole_file(folder / name) as partial:
-            partial.write_bytes(content)
-    add_to_manifest(folder.parent, entry_of(folder, metadata))
-    return document
+
+    def write(metadata: ModelMetadata, beside: Path) -> None:
+        if not (beside / ONNX).exists():
+            shutil.copyfile(folder / ONNX, beside / ONNX)
+        (beside / METADATA).write_bytes(encoded(metadata))
+        (beside / CARD).write_text(card(metadata), "utf-8")
+
+    def judged(beside: Path) -> Judged:
+        document = evaluate(load_predictor(beside), dataset, platforms=platforms)
+        metrics = first.metrics | {"coverage_unseen": document["coverage_unseen"]}
+        return msgspec.structs.replace(first, metrics=metrics), document
+
+    done = publish(write, first, folder.resolve().parent, judged)
+    return done.document | {"warnings": [*warnings, *done.warnings]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,15 @@ from osml.base.failure import InputError
 from osml.predictors import load_predictor
 from osml.predictors.metadata import platform_for
 from osml_training.evaluate.evaluate import evaluate
-from osml_training.export.bundle import add_to_manifest, describe, entry_of, write_bundle
+from osml_training.export.bundle import describe, write_bundle
 from osml_training.export.made import Made, command_line
 from osml_training.export.parity import graph_limit
+from osml_training.export.publish import Judged, check_name, publish
 from osml_training.tables.features import Model
 from osml_training.train import loop
 from osml_training.train.config import CONFIGS, Config, Variant, read_config
-from osml_training.train.splits import split_for
-from osml_training.train.table import runs_of, source_of
+from osml_training.train.splits import for_data, split_for
+from osml_training.train.table import is_real, runs_of, source_of
 from osml_training.train.train import train
 
 
@@ -52,13 +54,16 @@ class Job:
 def run_job(job: Job, on_progress: Callable[[loop.Epoch], None] | None = None) -> Made:
     """Train, export, evaluate the exported file on the held-out runs, write its folder and the manifest."""
     config = job.config_read()
+    if job.name is not None:
+        check_name(job.name)
     if job.track:
         from osml_training.registry.tracking import check_uri  # noqa: PLC0415
 
         check_uri(job.track)
     platforms = (job.platform,) if job.platform else None
     runs = runs_of(source_of(job.dataset, config, None, platforms=platforms))
-    config = msgspec.structs.replace(config, split=split_for(runs, config.split))
+    split = split_for(runs, for_data(config.split, real=is_real(job.dataset)))
+    config = msgspec.structs.replace(config, split=split)
 
     if job.ray is not None:
         from osml_training.train.on_ray import train_on_ray  # noqa: PLC0415 - Ray takes seconds to load
@@ -83,15 +88,16 @@ def run_job(job: Job, on_progress: Callable[[loop.Epoch], None] | None = None) -
         )
     name = job.name or f"{config.model}-{config.variant}-{job.platform or platform_for(trained.platforms)}"
     first = describe(trained, job.dataset, name=name, version=job.version, command=command_line(), metrics={})
-    folder = write_bundle(trained, first, job.out / name)
-    document = evaluate(load_predictor(folder), job.dataset, platforms=platforms)
-    metrics = first.metrics | {key: document[key] for key in ("rows", "coverage", "coverage_unseen", "hidden_counters")}
-    metadata = msgspec.structs.replace(first, metrics=metrics)
-    write_bundle(trained, metadata, folder)
-    add_to_manifest(job.out, entry_of(folder, metadata))
-    warnings = list(trained.warnings)
+
+    def judged(folder: Path) -> Judged:
+        document = evaluate(load_predictor(folder), job.dataset, platforms=platforms)
+        told = {key: document[key] for key in ("rows", "coverage", "coverage_unseen", "hidden_counters")}
+        return msgspec.structs.replace(first, metrics=first.metrics | told), document
+
+    done = publish(partial(write_bundle, trained), first, job.out, judged)
+    warnings = [*trained.warnings, *done.warnings]
     if job.track:
         from osml_training.registry.tracking import track  # noqa: PLC0415 - MLflow takes seconds to load
 
-        warnings += track(job.track, trained, metadata, folder)
-    return Made(folder, document, warnings)
+        warnings += track(job.track, trained, done.metadata, done.folder)
+    return Made(done.folder, done.document, warnings)

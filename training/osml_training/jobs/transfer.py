@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from osml.base.failure import InputError
 from osml.datasets.store import keys_of, trace_files
 from osml.predictors import load_predictor
 from osml_training.evaluate.evaluate import evaluate
-from osml_training.export.bundle import add_to_manifest, describe, entry_of, write_bundle
+from osml_training.export.bundle import describe, write_bundle
 from osml_training.export.made import command_line
+from osml_training.export.publish import Judged, check_name, publish
 from osml_training.jobs.evaluation import folder_of
 from osml_training.train.config import Config
 from osml_training.transfer.transfer import curve, transfer
@@ -44,11 +46,15 @@ def transfer_job(
     out: Path,
     name: str | None = None,
 ) -> dict[str, Any]:
-    """Transfer, export, evaluate; returns the document with `folder`. InputError where that would be the parent's."""
+    """Transfer, export, evaluate; returns the document with `folder` and `warnings`.
+
+    InputError where the folder would be the parent's.
+    """
     where = _platform(traces, platform)
     parent = folder_of(source, models)
     about = load_predictor(parent).metadata
     name = name or f"{about.kind}-{about.variant}-{where}"
+    check_name(name)
     if (out / name).resolve() == parent.resolve():
         raise InputError(f"the new model would replace its parent '{parent}'; set --name or --out")
     trained = transfer(parent, traces, where, share=share, changes=_changed(changes))
@@ -61,15 +67,14 @@ def transfer_job(
         metrics={},
         parent=about.name,
     )
-    folder = write_bundle(trained, metadata, out / name)
-    document = evaluate(load_predictor(folder), traces, platforms=(where,), transferred=True)
-    metrics = metadata.metrics | {
-        key: document[key] for key in ("rows", "coverage", "coverage_unseen", "hidden_counters")
-    }
-    whole = msgspec.structs.replace(metadata, metrics=metrics)
-    write_bundle(trained, whole, folder)
-    add_to_manifest(out, entry_of(folder, whole))
-    return document | {"folder": str(folder)}
+
+    def judged(folder: Path) -> Judged:
+        document = evaluate(load_predictor(folder), traces, platforms=(where,), transferred=True)
+        told = {key: document[key] for key in ("rows", "coverage", "coverage_unseen", "hidden_counters")}
+        return msgspec.structs.replace(metadata, metrics=metadata.metrics | told), document
+
+    done = publish(partial(write_bundle, trained), metadata, out, judged)
+    return done.document | {"folder": str(done.folder), "warnings": [*trained.warnings, *done.warnings]}
 
 
 def draw_curve(

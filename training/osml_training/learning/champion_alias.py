@@ -19,7 +19,7 @@ def register(uri: str, metadata: ModelMetadata, losses: list[tuple[int, float]],
 
 
 def champion_version(uri: str, name: str) -> str | None:
-    """The version of a registered model that has the alias now; None where none has."""
+    """The version of a registered model that has the alias now; None where none has. Failure where MLflow fails."""
     with connected(uri) as mlflow:
         return _version(mlflow.MlflowClient(), name)
 
@@ -35,9 +35,13 @@ def move_champion(uri: str, name: str, version: str | None) -> None:
 
 
 def _version(client: Any, name: str) -> str | None:
+    """None where there is no such model, or it has no champion; whatever else goes wrong is an error."""
     import mlflow.exceptions as errors  # noqa: PLC0415 - takes seconds
 
     try:
-        return str(client.get_model_version_by_alias(name, CHAMPION).version)
-    except errors.MlflowException:
-        return None
+        found = client.get_registered_model(name).aliases.get(CHAMPION)
+    except errors.MlflowException as error:
+        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+            return None
+        raise
+    return None if found is None else str(found)

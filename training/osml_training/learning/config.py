@@ -24,7 +24,7 @@ class LearningConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     least: int = 500
     """Tuples that there must be in all."""
     least_blocks: int = 60
-    """Minutes of a service that must be held out: gains last for minutes, so fewer say nothing beyond noise."""
+    """Minutes of nodes that must be held out. Services of one node share what happens, so they are no more than one."""
     passes: float = 3.0
     """How often each tuple is learned from."""
     learning_rates: tuple[float, ...] = (1e-5, 3e-5, 1e-4)

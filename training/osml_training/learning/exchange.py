@@ -1,16 +1,13 @@
 """Puts a model into the place of another in a folder of models, so that it can be taken back byte for byte.
 
-A server that watches the folder sees the old manifest or the new one, never something between.
+A server that watches the folder sees the old manifest or the new one, never something between. In its folder
+`promotions`: `0001.json`, a record, and `0001.manifest.json`, the manifest before it.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 import shutil
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -19,9 +16,7 @@ from osml.base.failure import Failure, InputError
 from osml.predictors import Manifest, ManifestEntry, load_manifest
 from osml.predictors.manifest import MANIFEST, verify_entry
 from osml.predictors.metadata import ONNX
-
-HISTORY = "promotions"
-"""Folder of the models' folder: `0001.json`, a record, and `0001.manifest.json`, the manifest before it."""
+from osml_training.export.model_folder import HISTORY, in_one_sentence, sync, unwritable, write_through
 
 
 class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,7 +24,8 @@ class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `replaced_sha256` and `sha256` are those of the ONNX files, of who was replaced and of who is there now.
     `registered` is the model's name in MLflow at `uri` (without its password), `version` its version there,
-    `champion_before` the version that had the alias; None where there was no MLflow, or no champion in it.
+    `champion_before` the version that had the alias; None where there was no MLflow, or no champion in it. `store` is
+    where it learned from, without its password.
     """
 
     name: str
@@ -45,34 +41,7 @@ class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     registered: str | None = None
     version: str | None = None
     champion_before: str | None = None
-
-
-@contextmanager
-def locked(models: Path) -> Generator[None]:
-    """One promotion or rollback at a time in a folder. Raises InputError, Failure where it can't be written."""
-    if not models.is_dir():
-        raise InputError(f"{models} is not a folder of models")
-    try:
-        (models / HISTORY).mkdir(exist_ok=True)
-        lock = (models / HISTORY / "lock").open("w")
-    except OSError as error:
-        raise _unwritable(models, error) from None
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-@contextmanager
-def _in_one_sentence(what: Path) -> Generator[None]:
-    """Failure for what the file system refuses."""
-    try:
-        yield
-    except OSError as error:
-        raise _unwritable(what, error) from None
-
-
-def _unwritable(what: Path, error: OSError) -> Failure:
-    return Failure(f"{what} can't be written ({error.strerror or error}), so no model can be exchanged")
+    store: str | None = None
 
 
 def place(folder: Path, target: Path) -> None:
@@ -84,7 +53,7 @@ def place(folder: Path, target: Path) -> None:
         partial.rename(target)
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
-        raise _unwritable(target, error) from None
+        raise unwritable(target, error) from None
 
 
 def check_champion(models: Path, judged: ManifestEntry) -> None:
@@ -109,7 +78,7 @@ def exchange(models: Path, entry: ManifestEntry, judged: ManifestEntry, promotio
     """
     file = models / MANIFEST
     check_champion(models, judged)
-    with _in_one_sentence(file):
+    with in_one_sentence(file):
         before = file.read_bytes()
     listed = load_manifest(models).models
     if entry.sha256.get(ONNX) == judged.sha256.get(ONNX):
@@ -127,8 +96,8 @@ def exchange(models: Path, entry: ManifestEntry, judged: ManifestEntry, promotio
     number = _last(models) + 1
     history = models / HISTORY
     for part in (*(models / entry.name / name for name in entry.sha256), models / entry.name):
-        with _in_one_sentence(part):
-            _sync(part)  # a manifest that outlives a power cut must not list files that do not
+        with in_one_sentence(part):
+            sync(part)  # a manifest that outlives a power cut must not list files that do not
     write_through(history / f"{number:04}.manifest.json", before)
     write_through(history / f"{number:04}.json", msgspec.json.format(msgspec.json.encode(done), indent=1) + b"\n")
     write_through(file, after)
@@ -195,7 +164,7 @@ def take_back(models: Path) -> None:
     if now == promotion.after:
         _check_replaced(models, _manifest(kept), promotion)
         write_through(models / MANIFEST, before)
-    with _in_one_sentence(record):  # what is left of it is finished by the next rollback
+    with in_one_sentence(record):  # what is left of it is finished by the next rollback
         record.unlink()
         kept.unlink()
 
@@ -213,32 +182,6 @@ def _last(models: Path) -> int:
     """The number of the newest record, 0 without any."""
     numbers = [int(f.stem) for f in (models / HISTORY).glob("[0-9]*.json") if f.stem.isdecimal()]
     return max(numbers, default=0)
-
-
-def write_through(file: Path, content: bytes) -> None:
-    """Write a file at once and onto the disk. Raises Failure."""
-    partial = file.with_name(f".{file.name}.new")
-    try:
-        with partial.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        partial.replace(file)
-    except OSError as error:
-        raise _unwritable(file, error) from None
-    try:
-        _sync(file.parent)
-    except OSError as error:
-        raise Failure(f"{file} is written, but a power failure may lose it ({error.strerror})") from None
-
-
-def _sync(path: Path) -> None:
-    """A file, or the names in a folder, onto the disk."""
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def _short(entry: ManifestEntry) -> str:

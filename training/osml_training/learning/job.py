@@ -13,13 +13,13 @@ from osml.base.failure import Failure, InputError
 from osml.experiences.address import open_engine, store_url, told
 from osml.experiences.outcome import StoreError
 from osml.experiences.store import Store
-from osml.predictors import ANY_PLATFORM, ManifestEntry, ModelMetadata, find_model, load_manifest, read_metadata
+from osml.predictors import ANY_PLATFORM, ManifestEntry, ModelMetadata, find_model, load_manifest
 from osml.predictors.manifest import verify_entry
 from osml.predictors.metadata import ONNX
-from osml_training.dqn.export import load_qnet
 from osml_training.dqn.qnet import QNet
-from osml_training.dqn.transitions import Tuples, read_transitions, sample_tuples
+from osml_training.dqn.transitions import Tuples, sample_tuples
 from osml_training.learning.candidates import candidates_of
+from osml_training.learning.champion import load_champion, read_offline
 from osml_training.learning.compare_candidates import (
     HeldOut,
     Verdict,
@@ -48,8 +48,9 @@ def learn(job: LearnJob, on_progress: OnProgress = lambda _what: None) -> dict[s
     if entry.platform != ANY_PLATFORM:  # from here on the name that the model has for the platform
         job = replace(job, platform=entry.platform)
     home = job.models / entry.name
-    champion, metadata = load_qnet(home).eval(), read_metadata(home)
+    champion, metadata = load_champion(home)
     verify_entry(job.models, entry)  # once more: what was loaded is what the manifest lists
+    offline = None if job.offline is None else read_offline(job.offline, job.platform)
     on_progress("reading experiences")
     found, read = _read(job, metadata)
     document: dict[str, Any] = {
@@ -63,21 +64,22 @@ def learn(job: LearnJob, on_progress: OnProgress = lambda _what: None) -> dict[s
         others = f"; the store has only experiences of {', '.join(read['others'][:9])}" if read["others"] else ""
         return document | {"reasons": [lack + others]}
     on_progress("learning")
-    offline = None
-    if job.offline is not None:
-        offline = sample_tuples(read_transitions(job.offline), OFFLINE_TUPLES, reward_of(metadata), _rng(config))
-    candidates = candidates_of(champion, metadata, train.tuples, offline, config)
+    from_file = None
+    if offline is not None:
+        from_file = sample_tuples(offline, OFFLINE_TUPLES, reward_of(metadata), _rng(config))
+    candidates = candidates_of(champion, metadata, train.tuples, from_file, config)
     on_progress("choosing a candidate")
     chosen = candidates[choose([found.net for found in candidates], champion, job.platform, config)]
     on_progress("judging")
     held_out = on_held_out(chosen.net, champion, held, gamma_of(metadata))
     warnings: list[str] = []
-    fingerprint, first = _fingerprint(train.tuples), _first(job, entry, warnings)
+    fingerprint, first = _fingerprint(train.tuples, from_file), _first(job, entry, warnings)
     virtual = on_virtual_node(chosen.net, champion, job.platform, config, fingerprint, first)
     verdict = judge(held_out, virtual, config)
     told_of = _metrics(held_out, virtual, verdict, train.size)
     learned = {"learning_rate": chosen.learning_rate, "blend": chosen.blend}
-    told_of |= learned | {"fingerprint": fingerprint}
+    offline_tuples = 0 if from_file is None else len(from_file.action)
+    told_of |= learned | {"fingerprint": fingerprint, "offline_tuples": offline_tuples}
     document |= learned
     document |= {
         "better": verdict.promote,
@@ -106,13 +108,13 @@ def _first(job: LearnJob, champion: ManifestEntry, warnings: list[str]) -> QNet 
     except InputError as error:
         warnings.append(f"the candidate was not compared with the first champion ({error})")
         return None
-    return load_qnet(job.models / first.name).eval()
+    return load_champion(job.models / first.name)[0]
 
 
-def _fingerprint(tuples: Tuples) -> str:
+def _fingerprint(recorded: Tuples, offline: Tuples | None) -> str:
     """One checksum over what was learned from."""
     total = hashlib.sha256()
-    for part in tuples:
+    for part in (*recorded, *(offline or ())):
         total.update(part.tobytes())
     return total.hexdigest()
 
@@ -128,7 +130,7 @@ def _read(job: LearnJob, champion: ModelMetadata) -> tuple[Recorded, dict[str, A
     if url is None:
         raise InputError("--store is 'none', expected the experience store of the server")
     store = Store(open_engine(url, writes=False))
-    since_s = taken_back_at(job.models, "c", job.platform)
+    rollback, address = taken_back_at(job.models, "c", job.platform), told(url)
     count = old = 0
     damaged: list[int] = []
 
@@ -136,10 +138,10 @@ def _read(job: LearnJob, champion: ModelMetadata) -> tuple[Recorded, dict[str, A
         nonlocal count, old
         for stored in store.read(job.platform, job.config.limit, damaged=damaged.append):
             count += 1
-            if stored.received_s > since_s:
-                yield stored.experience
-            else:
+            if rollback.is_before(stored, address):
                 old += 1
+            else:
+                yield stored.experience
 
     others: list[str] = []
     try:
@@ -162,7 +164,7 @@ def _lack(found: Recorded, held: Recorded, config: LearningConfig) -> str | None
         return f"{found.size} usable tuples, expected at least {config.least} ({dropped})"
     blocks = len(set(held.blocks().tolist()))
     if blocks < config.least_blocks:
-        return f"{blocks} blocks of one minute and one service are held out, expected at least {config.least_blocks}"
+        return f"{blocks} blocks of one minute of a node are held out, expected at least {config.least_blocks}"
     return None
 
 

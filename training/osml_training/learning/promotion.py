@@ -15,6 +15,7 @@ import msgspec
 
 from osml.base.failure import Failure
 from osml.base.masking import masked
+from osml.experiences.address import store_url, told
 from osml.predictors import ManifestEntry, ModelMetadata
 from osml.predictors.model_check import open_checked
 from osml_training.dqn.export import write_q_bundle
@@ -22,11 +23,12 @@ from osml_training.dqn.qnet import QNet
 from osml_training.export.bundle import entry_of
 from osml_training.export.commit import commit
 from osml_training.export.made import command_line
+from osml_training.export.model_folder import locked
 from osml_training.learning.candidates import Losses
 from osml_training.learning.champion_alias import champion_version, move_champion, register
 from osml_training.learning.compare_candidates import Verdict
 from osml_training.learning.config import LearningConfig
-from osml_training.learning.exchange import Promotion, check_champion, exchange, locked, place
+from osml_training.learning.exchange import Promotion, check_champion, exchange, place
 from osml_training.registry.tracking import registered_name
 
 OnProgress = Callable[[str], None]
@@ -80,7 +82,9 @@ def hand_over(job: LearnJob, judged: Judged, warnings: list[str], on_progress: O
         told_of: dict[str, Any] = {"candidate": name, "version": version, "warnings": warnings}
         if job.dry_run:
             return told_of
-        promotion = Promotion(name, "c", job.platform, old.name, "", "", verdict.reasons)
+        url = store_url(job.store)
+        store = None if url is None else told(url)
+        promotion = Promotion(name, "c", job.platform, old.name, "", "", verdict.reasons, store=store)
         if job.track is not None:
             on_progress("storing in MLflow")
             promotion = _register(job.track, promotion, metadata, judged.losses, folder, warnings)

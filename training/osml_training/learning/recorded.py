@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.datasets.schema import TRACE_COLUMNS
+from osml.datasets.surfaces import SURELY
 from osml.domain import Experience, Observation, Partition, Service
 from osml.predictors import feature_row
 from osml.predictors.actions import REACH, action_index, legal_actions
@@ -18,7 +19,7 @@ from osml_training.dqn.transitions import Tuples
 
 Floats32 = NDArray[np.float32]
 BLOCK_S = 60.0
-"""Intervals of one service this close together are alike: they are never split nor resampled apart."""
+"""Intervals of one node this close together are alike: they are never split nor resampled apart."""
 
 _COLUMNS = {column.name: column for column in TRACE_COLUMNS}
 _RANGES = {"latency_ms": (0.0, 1e7), "latency_over_target": (0.0, 1e7)} | {
@@ -31,33 +32,36 @@ class Recorded(NamedTuple):
     """Tuples in the order in which they were received.
 
     `legal_before` (rows, 49) are the actions that were legal; `before_met` and `after_met` (rows,) whether the target
-    was met; `series` (rows,) numbers the services of each node and run of its agent; `minute` (rows,) is that of the
-    agent's clock. `left_out` counts why what was in the store is not here.
+    was met; `run` (rows,) numbers the runs of each node's agent; `minute` (rows,) is that of its clock.
+    `left_out` counts why what was in the store is not here.
     """
 
     tuples: Tuples
     legal_before: NDArray[np.int8]
     before_met: NDArray[np.bool_]
     after_met: NDArray[np.bool_]
-    series: NDArray[np.int64]
+    run: NDArray[np.int64]
     minute: NDArray[np.int64]
     left_out: dict[str, int]
 
     @property
     def size(self) -> int:
         """Rows."""
-        return len(self.series)
+        return len(self.run)
 
     def blocks(self, minutes: int = 1) -> NDArray[np.int64]:
-        """(rows,) the number of the block of so many minutes of one service, from 0 on."""
-        keys = np.stack([self.series, self.minute // minutes], axis=1)
+        """(rows,) the number of the block of so many minutes of one node, from 0 on.
+
+        Its services share machine, load and decisions: what happens to one of them happens to the others, too.
+        """
+        keys = np.stack([self.run, self.minute // minutes], axis=1)
         return np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
 
     def part(self, rows: slice | NDArray[np.bool_]) -> Recorded:
         """Some of the rows."""
         tuples = Tuples._make(values[rows] for values in self.tuples)
         legal, before, after = self.legal_before[rows], self.before_met[rows], self.after_met[rows]
-        return Recorded(tuples, legal, before, after, self.series[rows], self.minute[rows], self.left_out)
+        return Recorded(tuples, legal, before, after, self.run[rows], self.minute[rows], self.left_out)
 
     def split(self, held_out: float) -> tuple[Recorded, Recorded]:
         """The oldest rows, and the newest share `held_out` without those of minutes that the oldest have a part of."""
@@ -68,13 +72,14 @@ class Recorded(NamedTuple):
 def recorded(experiences: Iterable[Experience], names: Sequence[str], reward: Reward) -> Recorded:
     """The tuples of experiences of one platform, with the inputs `names`.
 
-    Left out is what teaches nothing or nothing true: decisions that were not carried out, latencies that are missing,
+    Left out is what teaches nothing or nothing true: decisions that were not carried out, latencies that are missing
+    (but a service that is asked much and answers nothing any more has fallen, and its Q_i is 1),
     moves by more than 3 cores or ways (what came of them is not what comes of one of the 49 actions), numbers that no
     machine has.
     """
     rows: list[_Row] = []
     left_out: Counter[str] = Counter()
-    series: dict[tuple[str, int, str], int] = {}
+    numbers: dict[tuple[str, int], int] = {}
     runs = _Runs()
     for experience in experiences:
         run = runs.of(experience.before)
@@ -89,8 +94,8 @@ def recorded(experiences: Iterable[Experience], names: Sequence[str], reward: Re
             if isinstance(row, str):
                 left_out[row] += 1
                 continue
-            number = series.setdefault((experience.before.node, run, service.name), len(series))
-            rows.append(row._replace(series=number, minute=int(experience.before.time_s // BLOCK_S)))
+            number = numbers.setdefault((experience.before.node, run), len(numbers))
+            rows.append(row._replace(run=number, minute=int(experience.before.time_s // BLOCK_S)))
     return _stacked(rows, len(names), dict(left_out))
 
 
@@ -118,7 +123,7 @@ class _Row(NamedTuple):
     legal_before: NDArray[np.int8]
     before_met: bool
     after_met: bool
-    series: int = -1
+    run: int = -1
     minute: int = -1
 
 
@@ -139,7 +144,7 @@ def _stacked(rows: list[_Row], inputs: int, left_out: dict[str, int]) -> Recorde
         stack("legal_before", np.int8, 49),
         stack("before_met", np.bool_),
         stack("after_met", np.bool_),
-        stack("series", np.int64),
+        stack("run", np.int64),
         stack("minute", np.int64),
         left_out,
     )
@@ -166,7 +171,8 @@ def _row(experience: Experience, service: Service, names: Sequence[str], reward:
     then = next((found for found in after.services if found.name == service.name), None)
     if then is None or then.kind != "lc":
         return "service vanished"
-    if service.latency_ms is None or then.latency_ms is None:
+    starved = _starved(service, then, after.interval_s)
+    if service.latency_ms is None or (then.latency_ms is None and not starved):
         return "latency is missing"
     if (service.target_ms, service.percentile) != (then.target_ms, then.percentile) or service.target_ms is None:
         return "target changed"
@@ -185,7 +191,8 @@ def _row(experience: Experience, service: Service, names: Sequence[str], reward:
         odd = implausible(state, names)
         if odd is not None:
             return f"{odd} is beyond what a machine has"
-    ratio = np.array([service.latency_ms, then.latency_ms], np.float32) / np.float32(service.target_ms)
+    then_ms = np.inf if then.latency_ms is None else then.latency_ms
+    ratio = np.array([service.latency_ms, then_ms], np.float32) / np.float32(service.target_ms)
     q_i = intolerable(ratio)
     if reward.kind == "latency":
         means = [None if s.latency is None else s.latency.mean_ms for s in (service, then)]
@@ -205,6 +212,12 @@ def _row(experience: Experience, service: Service, names: Sequence[str], reward:
         bool(ratio[0] <= 1),
         bool(ratio[1] <= 1),
     )
+
+
+def _starved(before: Service, after: Service, interval_s: float) -> bool:
+    """Whether nobody was answered although many asked, as in `dqn.transitions`: a fall, not a gap in the data."""
+    rate = None if before.latency is None else before.latency.requests_per_s
+    return after.latency_ms is None and rate is not None and rate * interval_s >= SURELY
 
 
 def implausible(state: Floats32, names: Sequence[str]) -> str | None:

@@ -101,7 +101,8 @@ def trial(platform: str, champion_of: str, nodes: int, seconds: int, seed: int) 
     from osml.experiences.store import Store  # noqa: PLC0415
     from osml.predictors import find_model, models_folder, read_metadata  # noqa: PLC0415 - torch takes seconds
     from osml_training.dqn.export import load_qnet, write_q_bundle  # noqa: PLC0415
-    from osml_training.export.bundle import add_to_manifest, entry_of  # noqa: PLC0415
+    from osml_training.export.bundle import entry_of  # noqa: PLC0415
+    from osml_training.export.publish import add_to_manifest  # noqa: PLC0415
     from osml_training.learning.job import learn  # noqa: PLC0415
     from osml_training.learning.promotion import LearnJob  # noqa: PLC0415
 
@@ -126,7 +127,7 @@ def main(
     platform: Annotated[str, typer.Option(help="Platform of the nodes.")] = "e5-2630v4",
     champion_of: Annotated[str, typer.Option(help="Platform of the shipped Model-C to train further.")] = "e5-2697v4",
     nodes: Annotated[int, typer.Option(help="Number of nodes, each with its own services.")] = 24,
-    seconds: Annotated[int, typer.Option(help="Simulated seconds of reports.")] = 600,
+    seconds: Annotated[int, typer.Option(help="Simulated seconds of reports.")] = 900,
     seed: Annotated[int, typer.Option(help="Seed; the same seed gives the same result.")] = 10,
 ) -> None:
     """Train a Model-C further on simulated experiences; prints the document of `osml learn train c --online`."""

@@ -13,7 +13,7 @@ from osml.base.failure import InputError
 from osml.datasets.store import SWEEP
 from osml.domain import Observation
 
-CellState = Literal["met", "missed", "unsafe", "refused"]
+CellState = Literal["met", "missed", "silent", "unsafe", "refused"]
 
 
 class Condition(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -43,8 +43,8 @@ class Swept(msgspec.Struct, frozen=True):
 class FinishedCell(msgspec.Struct, frozen=True, omit_defaults=True):
     """A cell (core units, ways; from 1), under `condition`, at `offered_per_s`, and the intervals measured in it.
 
-    `latency_ms` is the mean at the target's percentile, None where nothing was answered. `why` says what ended a cell
-    before its time.
+    `latency_ms` is that of a cell that was `met` or `missed`, at the target's percentile. In a `silent` one nothing was
+    answered: its interval has no latency. `why` says what ended a cell before its time.
     """
 
     cell: tuple[int, int]
@@ -54,6 +54,45 @@ class FinishedCell(msgspec.Struct, frozen=True, omit_defaults=True):
     latency_ms: float | None = None
     why: str = ""
     intervals: list[Observation] = []
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What came of a cell: this latency."""
+
+    ms: float
+    why: str = ""
+
+
+class Silent(msgspec.Struct, frozen=True):
+    """What came of a cell: no answer."""
+
+
+class Unsafe(msgspec.Struct, frozen=True):
+    """A protected neighbour missed its target."""
+
+    why: str
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """The agent did not apply it."""
+
+    why: str
+
+
+Result = Measured | Silent | Unsafe | Refused
+
+
+def told_of(result: Result, target_ms: float) -> tuple[CellState, float | None, str]:
+    """How the journal says what came of a cell: state, latency, why."""
+    match result:
+        case Measured(ms, why):
+            return "met" if ms <= target_ms else "missed", ms, why
+        case Silent():
+            return "silent", None, "no answer"
+        case Unsafe(why):
+            return "unsafe", None, why
+        case Refused(why):
+            return "refused", None, why
 
 
 class _Header(msgspec.Struct, frozen=True):

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from statistics import median
-from typing import Any, Literal
+from itertools import pairwise
+from statistics import fmean, median
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -20,17 +21,23 @@ from osml.allocation.policy import Plan
 from osml.domain import Observation, Partition, Reason, Service
 from osml.policies.unmanaged import shared_by_all
 from osml_training.live_sweep.design import Bools, Cell, Floats, expected_cells, largest, next_cell
-from osml_training.live_sweep.journal import CellState, Condition, FinishedCell
+from osml_training.live_sweep.journal import Condition, FinishedCell, Measured, Refused, Result, Silent, Unsafe, told_of
 from osml_training.live_sweep.room import Room, room_of
 
 Design = Callable[[Floats, float, Bools], Cell | None]
 REFUSED = ("refused", "rolled_back", "failed")
 _SILENT = 3
-"""Intervals without a new latency after which the service counts as one that does not answer."""
+"""Times that a new latency is due and does not come, after which the service counts as one that does not answer."""
+
+_DUE = 3
+"""New latencies that tell how often they come."""
 
 _BAND, _STAYS = 1.25, 0.5
 """Where the load is what comes: a surface keeps its load up to half of this factor away, and then begins another."""
 
+
+_TRIED = ("met", "missed", "silent")
+"""States of cells that say something of the service."""
 
 _CHANCES = 2
 """Times that a cell may be unsafe although a larger one was not."""
@@ -49,6 +56,30 @@ class Rails(Struct, frozen=True):
     def cell_intervals(self) -> int:
         """About how long a cell takes, with its share of rests."""
         return self.settle + self.samples + self.calm
+
+
+class Look(Struct, frozen=True):
+    """Before a surface: the intervals that were seen, and which of them, from 1 on, had a new latency."""
+
+    seen: tuple[Observation, ...] = ()
+    new_at: tuple[int, ...] = ()
+
+
+class Rest(Struct, frozen=True):
+    """At a cell that the service can stay in: intervals of it, and those at the end with all targets met."""
+
+    cell: Cell
+    count: int = 0
+    calm: int = 0
+
+
+class Trial(Struct, frozen=True):
+    """In a cell that is measured: new latencies, intervals since the last one, and the intervals that count."""
+
+    cell: Cell
+    count: int = 0
+    silent: int = 0
+    intervals: tuple[Observation, ...] = ()
 
 
 class WalkState(Struct, frozen=True):
@@ -83,13 +114,11 @@ class Walk:
         self._design = design
         self._finished = list(finished)
         self._index = -1
-        self._phase: Literal["look", "rest", "cell"] = "look"
-        self._seen: list[Observation] = []
-        self._intervals: list[Observation] = []
+        self._phase: Look | Rest | Trial = Look()
+        self._due = 1  # intervals from one new latency to the next, at most
         self._rates: deque[float] = deque(maxlen=5)
-        self._cell: Cell = (0, 0)
         self._wanted = Partition([])
-        self._count = self._calm = self._silent = self._odd = 0
+        self._odd = 0  # intervals in which the allocation is not in force
         self._last: tuple[Any, ...] | None = None
         self._band: float | None = None
         self._target_ms = math.inf
@@ -132,7 +161,7 @@ class Walk:
         room = self._known_room()
         out = np.full(room.shape, np.nan)
         for cell in self._of_surface():
-            if cell.state in ("met", "missed"):
+            if cell.state in _TRIED:
                 out[cell.cell[0] - 1, cell.cell[1] - 1] = np.inf if cell.latency_ms is None else cell.latency_ms
         return out
 
@@ -162,86 +191,96 @@ class Walk:
             return self._end(observation, f"service '{self.service}' is not there any more")
         fresh = self._is_fresh(own)
         self._target_ms = own.target_ms or math.inf
-        if self._phase == "look":
-            return self._look(observation, own)
+        phase = self._phase
+        if isinstance(phase, Look):
+            return self._look(phase, observation, own, fresh)
         if observation.partition != self._wanted:
-            return self._not_in_force(observation)
+            return self._not_in_force(phase, observation)
         self._odd = 0
         troubled = self._troubled(observation)
-        if self._phase == "rest":
-            return self._rest(observation, own, fresh, troubled)
-        return self._measure(observation, own, fresh, troubled)
+        if isinstance(phase, Rest):
+            return self._rest(phase, observation, own, fresh, troubled)
+        return self._measure(phase, observation, own, fresh, troubled)
 
-    def _look(self, observation: Observation, own: Service) -> tuple[Partition, str]:
-        self._seen.append(observation)
+    def _look(self, phase: Look, observation: Observation, own: Service, fresh: bool) -> tuple[Partition, str]:
+        """What there is, and how often its latency is a new one."""
+        seen = (*phase.seen, observation)
+        looked = len(seen)
+        new_at = (*phase.new_at, looked) if fresh else phase.new_at
+        self._phase = Look(seen, new_at)
         self._remember_rate(own)
-        if len(self._seen) < self.rails.look:
-            return self._everybody(observation, f"looking at the node, {len(self._seen)} of {self.rails.look}")
-        if own.latency_ms is None and len(self._seen) < self.rails.patience:
-            return self._everybody(observation, f"waiting for the first latency of '{self.service}'")
+        if looked < self.rails.look:
+            return self._everybody(observation, f"looking at the node, {looked} of {self.rails.look}")
+        if (own.latency_ms is None or len(new_at) < _DUE) and looked < self.rails.patience:
+            return self._everybody(observation, f"waiting for {_DUE} new latencies of '{self.service}'")
         if own.latency_ms is None:
             why = observation.missing.get(f"latency.{self.service}", "its source says nothing")
             return self._end(observation, f"'{self.service}' has no latency: {why}")
-        self.room = room_of(self._seen, self.service)
-        self._seen = []
+        self._due = max((after - before for before, after in pairwise(new_at)), default=looked)
+        most = self.rails.patience // (self.rails.calm + 1)  # a rest ends after `calm` of them
+        if len(new_at) < _DUE or self._due > most:
+            return self._end(
+                observation,
+                f"the latency of '{self.service}' was new {len(new_at)} times in {looked} intervals, expected at "
+                f"least once in {most}: let its source write more often",
+            )
+        self.room = room_of(list(seen), self.service)
         return self._to_rest(observation)
 
-    def _not_in_force(self, observation: Observation) -> tuple[Partition, str]:
+    def _not_in_force(self, phase: Rest | Trial, observation: Observation) -> tuple[Partition, str]:
         """The agent could not do it, or somebody else did something."""
         outcome = observation.outcome
-        if outcome is not None and outcome.status in REFUSED and self._phase == "cell":
-            return self._close(observation, "refused", f"the agent: {outcome.message}")
+        if outcome is not None and outcome.status in REFUSED and isinstance(phase, Trial):
+            return self._close(phase.cell, observation, Refused(f"the agent: {outcome.message}"))
         self._odd += 1
-        self._count = self._calm = 0
-        self._intervals = []
+        self._phase = type(phase)(phase.cell)
         if self._odd > self.rails.patience:
             return self._end(observation, "another program changes the allocation, or the agent cannot apply it")
         return self._wanted, "waiting until the allocation is in force"
 
-    def _rest(self, observation: Observation, own: Service, fresh: bool, troubled: list[str]) -> tuple[Partition, str]:
-        self._count += 1
+    def _rest(
+        self, phase: Rest, observation: Observation, own: Service, fresh: bool, troubled: list[str]
+    ) -> tuple[Partition, str]:
+        count, calm = phase.count + 1, phase.calm
         met = own.slack is not None and own.slack >= 0
         if fresh and not troubled and (met or not self._good().any()):
-            self._calm += 1
+            calm += 1
             if met:
                 self._remember_rate(own)
         elif fresh or troubled:
-            self._calm = 0
-        if self._calm >= self.rails.calm:
+            calm = 0
+        self._phase = Rest(phase.cell, count, calm)
+        if calm >= self.rails.calm:
             return self._go_on(observation)
-        if troubled and not self._good().any() and self._count > self.rails.patience // 4:
+        if troubled and not self._good().any() and count > self.rails.patience // 4:
             # It was never better than this: the neighbours need more than was thought.
-            self._known_room().give(self._cell, troubled, self.condition.mba)
+            self._known_room().give(phase.cell, troubled, self.condition.mba)
             return self._to_rest(observation)
-        if self._count > self.rails.patience:
+        if count > self.rails.patience:
             who = ", ".join(troubled) or f"'{self.service}'"
             return self._end(observation, f"{who} misses the target for {self.rails.patience} intervals of rest")
-        return self._wanted, f"resting until all targets are met ({self._calm} of {self.rails.calm})"
+        return self._wanted, f"resting until all targets are met ({calm} of {self.rails.calm})"
 
     def _measure(
-        self, observation: Observation, own: Service, fresh: bool, troubled: list[str]
+        self, phase: Trial, observation: Observation, own: Service, fresh: bool, troubled: list[str]
     ) -> tuple[Partition, str]:
         if troubled:
-            return self._close(observation, "unsafe", f"{', '.join(troubled)} missed the target")
-        self._silent = 0 if fresh else self._silent + 1
-        target_ms, latency_ms = self._target_ms, own.latency_ms
-        if self._silent >= _SILENT or (fresh and latency_ms is not None and latency_ms > self.rails.far * target_ms):
-            self._intervals.append(observation)
-            what = "no answer" if latency_ms is None or self._silent else f"{latency_ms:.4g} ms"
-            return self._close(observation, "missed", f"{what}, far beyond the target of {target_ms:g} ms")
-        if fresh:
-            self._count += 1
-            if self._count > self.rails.settle:
-                self._intervals.append(observation)
-        if len(self._intervals) >= self.rails.samples:
-            mean_ms = self._mean_ms()
-            met = mean_ms is not None and mean_ms <= target_ms
-            if met:
-                for interval in self._intervals:
-                    self._remember_rate(_own(interval, self.service))
-            return self._close(observation, "met" if met else "missed", "")
-        left = self.rails.settle + self.rails.samples - self._count
-        return self._wanted, f"cell {_text(self._cell)}: {left} intervals left"
+            return self._close(phase.cell, observation, Unsafe(f"{', '.join(troubled)} missed the target"))
+        silent = 0 if fresh else phase.silent + 1
+        if silent >= _SILENT * self._due:
+            return self._close(phase.cell, observation, Silent(), (_without_latency(observation, self.service),))
+        latency_ms, target_ms = own.latency_ms, self._target_ms
+        if fresh and latency_ms is not None and latency_ms > self.rails.far * target_ms:
+            why = f"{latency_ms:.4g} ms, far beyond the target of {target_ms:g} ms"
+            return self._close(phase.cell, observation, Measured(latency_ms, why), (*phase.intervals, observation))
+        count = phase.count + fresh
+        counts = fresh and count > self.rails.settle
+        intervals = (*phase.intervals, observation) if counts else phase.intervals
+        if len(intervals) >= self.rails.samples:
+            return self._close(phase.cell, observation, Measured(self._mean_ms(intervals)), intervals)
+        self._phase = Trial(phase.cell, count, silent, intervals)
+        left = self.rails.settle + self.rails.samples - count
+        return self._wanted, f"cell {_text(phase.cell)}: {left} intervals left"
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
@@ -255,7 +294,7 @@ class Walk:
             met = any(cell.state == "met" for cell in self._of_surface())
             text = "the labels need no more cells" if met else "no allocation that may be tried meets the target"
             return self._end(observation, f"complete: {text}")
-        return self._to(cell, "cell")
+        return self._to(Trial(cell), f"cell {_text(cell)}")
 
     def _may(self) -> Bools:
         """Cells that may be tried: neither refused nor unsafe.
@@ -265,7 +304,7 @@ class Walk:
         """
         allowed = self._known_room().allowed()
         closed = [(one, (one.cell[0] - 1, one.cell[1] - 1)) for one in self._of_surface()]
-        measured = [cell for one, cell in closed if one.state in ("met", "missed")]
+        measured = [cell for one, cell in closed if one.state in _TRIED]
         unsafe = [cell for one, cell in closed if one.state == "unsafe"]
         for one, cell in closed:
             if one.state == "refused" or unsafe.count(cell) >= _CHANCES:
@@ -275,17 +314,19 @@ class Walk:
                 allowed[row:, column:] = False
         return allowed
 
-    def _close(self, observation: Observation, state: CellState, why: str) -> tuple[Partition, str]:
+    def _close(
+        self, cell: Cell, observation: Observation, result: Result, intervals: tuple[Observation, ...] = ()
+    ) -> tuple[Partition, str]:
         """A cell has ended: keep it, then rest or go on."""
-        row, column = self._cell
-        plain = [msgspec.structs.replace(one, policy_state=None) for one in self._intervals]
-        kept = state in ("met", "missed")
-        cell = FinishedCell(
-            (row + 1, column + 1), state, self.condition, self.load(), self._mean_ms() if kept else None, why,
-            plain if kept else [],
-        )  # fmt: skip
-        self._finished.append(cell)
-        self._on_cell(cell)
+        state, latency_ms, why = told_of(result, self._target_ms)
+        if state == "met":
+            for interval in intervals:
+                self._remember_rate(_own(interval, self.service))
+        plain = [msgspec.structs.replace(one, policy_state=None) for one in intervals]
+        place = cell[0] + 1, cell[1] + 1
+        finished = FinishedCell(place, state, self.condition, self.load(), latency_ms, why, plain)
+        self._finished.append(finished)
+        self._on_cell(finished)
         if state == "met":
             return self._go_on(observation)
         return self._to_rest(observation)
@@ -300,21 +341,18 @@ class Walk:
         rest = largest(good if good.any() else may)
         if rest is None:
             return self._end(observation, "the neighbours need the whole node: no allocation of the service is safe")
-        return self._to(rest, "rest")
+        return self._to(Rest(rest), f"rest at {_text(rest)}")
 
-    def _to(self, cell: Cell, phase: Literal["rest", "cell"]) -> tuple[Partition, str]:
-        self._phase, self._cell = phase, cell
-        self._count = self._calm = self._silent = 0
-        self._intervals = []
-        self._wanted = self._known_room().partition(cell, self.condition.mba)
-        return self._wanted, f"{'rest at' if phase == 'rest' else 'cell'} {_text(cell)}"
+    def _to(self, phase: Rest | Trial, text: str) -> tuple[Partition, str]:
+        self._phase = phase
+        self._wanted = self._known_room().partition(phase.cell, self.condition.mba)
+        return self._wanted, text
 
     def _next_condition(self) -> bool:
         if self._index + 1 >= len(self._conditions):
             return False
         self._index += 1
-        self._phase = "look"
-        self._seen = []
+        self._phase = Look()
         self._rates.clear()
         if self.condition.load is not None:
             self._on_load(self.condition.load)
@@ -351,14 +389,21 @@ class Walk:
         if rate:
             self._rates.append(rate)
 
-    def _mean_ms(self) -> float | None:
-        found = [_own(one, self.service).latency_ms for one in self._intervals]
-        known = [value for value in found if value is not None]
-        return sum(known) / len(known) if known else None
+    def _mean_ms(self, intervals: tuple[Observation, ...]) -> float:
+        found = [_own(one, self.service).latency_ms for one in intervals]
+        return fmean(value for value in found if value is not None)
 
 
 def _own(observation: Observation, service: str) -> Service:
     return next(one for one in observation.services if one.name == service)
+
+
+def _without_latency(observation: Observation, service: str) -> Observation:
+    """An interval in which nothing was answered: the latency in it is an old one."""
+    services = [
+        msgspec.structs.replace(one, latency=None) if one.name == service else one for one in observation.services
+    ]
+    return msgspec.structs.replace(observation, services=services)
 
 
 def _text(cell: Cell) -> str:

@@ -21,7 +21,7 @@ def card(metadata: ModelMetadata) -> str:
             for row in rows
         ]
     )  # fmt: skip
-    covered = ", ".join(f"{float(key):.0%}: {share:.1%}" for key, share in m.metrics["coverage_upper"].items())
+    covered, missed = (_shares(m.metrics[key]) for key in ("coverage_upper", "missed_of_safe"))
     conditions = ", ".join(f"{name} ({weight})" for name, weight in LEARNED.items())
     return f"""---
 library_name: onnx
@@ -54,10 +54,19 @@ says so. "False alarms": of the others.
 
 {errors}
 
-Share of held-out truth below the bounds: {covered}.
+Share of held-out truth below the bounds, in cells whose median is within a factor of 1.65 of the target: {covered}.
+Of all held-out cells whose bound is below the target these miss it: {missed}.
 
 ## Inputs
 
 {", ".join(f"`{feature.name}`" for feature in m.features)}. Each may be missing (NaN). `osml/predictors/outlook.py`
 explains them.
 """
+
+
+def _shares(by_coverage: dict[str, float | None]) -> str:
+    """Shares by the coverage of the bound, in words."""
+    return ", ".join(
+        f"{float(key):.0%}: {'none measured' if share is None else f'{share:.1%}'}"
+        for key, share in by_coverage.items()
+    )

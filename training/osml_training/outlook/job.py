@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -14,11 +15,13 @@ from osml.predictors.metadata import CARD, METADATA, ONNX
 from osml.predictors.outlook import OUTLOOK_INPUTS, OUTLOOK_OUTPUT
 from osml.simulator.variation.draw import SERVICES
 from osml_training.dqn.job import fingerprint
-from osml_training.export.bundle import add_to_manifest, encoded, entry_of, file_keys, rounded
+from osml_training.export.bundle import encoded, file_keys, rounded
 from osml_training.export.commit import commit
 from osml_training.export.graph import onnx_model
 from osml_training.export.made import Made, command_line
 from osml_training.export.parity import TOLERANCE, largest_difference, probes
+from osml_training.export.publish import publish
+from osml_training.networks import Network
 from osml_training.outlook.card import card
 from osml_training.outlook.table import Outlooks, read_outlooks
 from osml_training.outlook.train import OutlookConfig, Trained, train
@@ -39,21 +42,22 @@ def run_outlook_job(
     rows = read_outlooks(data)
     trained = train(rows, config, on_epoch)
     metadata = _described(rows, trained, config, data, name, version)
-    folder = out / name
-    folder.mkdir(parents=True, exist_ok=True)
-    model = onnx_model(trained.network, file_keys(metadata))
-    (folder / ONNX).write_bytes(model.SerializeToString(deterministic=True))
+    done = publish(partial(_write, trained.network), metadata, out)
+    return Made(done.folder, trained.metrics, done.warnings)
+
+
+def _write(network: Network, metadata: ModelMetadata, folder: Path) -> None:
+    """Write the folder and prove that the file answers as the network does."""
+    (folder / ONNX).write_bytes(onnx_model(network, file_keys(metadata)).SerializeToString(deterministic=True))
     (folder / METADATA).write_bytes(encoded(metadata))
     (folder / CARD).write_text(card(metadata), "utf-8")
     low, high = (np.array([getattr(one, side) for one in metadata.features]) for side in ("low", "high"))
     asked = probes(low, high, _PROBES, 0, missing=True)
-    worst = largest_difference(trained.network, load_predictor(folder), asked)
+    worst = largest_difference(network, load_predictor(folder), asked)
     if not worst <= TOLERANCE:
         raise Failure(
             f"{folder / ONNX}: answers differ from those of the network by {worst:.2g}, expected at most {TOLERANCE:g}"
         )
-    add_to_manifest(out, entry_of(folder, metadata))
-    return Made(folder, trained.metrics, [])
 
 
 def _described(

@@ -31,7 +31,11 @@ NEAR = 1.0
 """Levels that are further from the target count less: nobody decides by them."""
 
 DECIDED = 0.5
-"""Margins are those of levels so near to the target, where decisions are made; far behind it errors are larger."""
+"""Margins are those of cells whose median is so near to the target: there decisions are made.
+
+The median is known when one decides. Where the truth is so near is not: cells that were thought near and are far above
+are those that a bound is for.
+"""
 
 LEAST_NODES = 10
 
@@ -70,9 +74,10 @@ def train(rows: Outlooks, config: OutlookConfig, on_epoch: Callable[[int, float]
     y = (np.clip(rows.level, -MOST_LEVEL, MOST_LEVEL) - rows.prior).astype(np.float32)
     known = np.isfinite(y)
     network, scaling = _fitted(rows, y, learned & known, config, on_epoch)
-    part = margin & known & (np.abs(rows.level) < DECIDED)
+    part = margin & known
     points, spread = predict(network, rows.inputs[part])
-    margins = margins_of(points, spread, y[part, None], rows.seed[part], COVERAGES)
+    near = np.abs(rows.prior[part] + points[:, 0]) < DECIDED
+    margins = margins_of(points[near], spread[near], y[part, None][near], rows.seed[part][near], COVERAGES)
     return Trained(network, scaling, margins, judged(network, margins, rows, y, test & known))
 
 
@@ -137,7 +142,9 @@ def judged(
 ) -> dict[str, Any]:
     """Errors of log(latency over target) on held-out nodes, beside those of the prior alone, by step of the cores.
 
-    `found`: of the cells that miss the target, the share that the median says; `false`: of the others.
+    `found`: of the cells that miss the target, the share that the median says; `false`: of the others. By coverage:
+    `coverage_upper`, the share of truth below the bound where the median is near the target; `missed_of_safe`, of all
+    cells whose bound is below the target, the share that misses it.
     """
     points, spread = predict(network, rows.inputs[chosen])
     level, prior, step = np.clip(rows.level[chosen], -MOST_LEVEL, MOST_LEVEL), rows.prior[chosen], rows.step[chosen]
@@ -153,12 +160,12 @@ def judged(
                 "found": _share(said[part & (level > 0)] > 0), "false": _share(said[part & (level <= 0)] > 0),
             }  # fmt: skip
             found.append(row)
-    part = np.abs(level) < DECIDED
-    coverage = {
-        key: _share((y[chosen] <= points[:, 0] + spread[:, 0] * margin.upper[0])[part])
-        for key, margin in margins.items()
-    }
-    return {"cells": found, "coverage_upper": coverage, "nodes": len(np.unique(rows.seed[chosen]))}
+    near = np.abs(median) < DECIDED
+    bounds = {key: points[:, 0] + spread[:, 0] * margin.upper[0] for key, margin in margins.items()}
+    coverage = {key: _share((y[chosen] <= bound)[near]) for key, bound in bounds.items()}
+    missed = {key: _share((level > 0)[prior + bound <= 0]) for key, bound in bounds.items()}
+    nodes = len(np.unique(rows.seed[chosen]))
+    return {"cells": found, "coverage_upper": coverage, "missed_of_safe": missed, "nodes": nodes}
 
 
 def _share(yes: NDArray[np.bool_]) -> float | None:

@@ -7,15 +7,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from osml.base.failure import Failure, InputError
 from osml.predictors import FeatureSpec, ModelMetadata, OutputSpec, load_predictor
 from osml.predictors.metadata import CARD, METADATA, ONNX
 from osml.predictors.session import FEATURES_KEY
-from osml_training.export.bundle import add_to_manifest, entry_of, unit_of
+from osml_training.export.bundle import encoded, unit_of
 from osml_training.export.graph import GraphParts
+from osml_training.export.publish import publish
 from osml_training.published.weights import Published, forward, read_published
 
 WAY_MIB = {"e5-2697v4": 2.25, "gold-5220r": 3.25, "gold-6338": 4.0}
@@ -107,16 +107,17 @@ def import_published(file: Path, models: Path) -> Path:
         command=f"osml models import-published {file.name}",
         licence=about.source.licence,
     )
-    folder = models / metadata.name
-    folder.mkdir(parents=True, exist_ok=True)
-    keys = {FEATURES_KEY: ",".join(metadata.inputs), "osml.source": f"{about.source.repository} {about.source.commit}"}
-    model = _graph(published, keys, WAY_MIB[platform])
-    (folder / ONNX).write_bytes(model.SerializeToString(deterministic=True))
-    (folder / METADATA).write_bytes(msgspec.json.format(msgspec.json.encode(metadata), indent=1) + b"\n")
-    (folder / CARD).write_text(_card(metadata, published), "utf-8")
-    _prove(folder, published, WAY_MIB[platform])
-    add_to_manifest(models, entry_of(folder, metadata))
-    return folder
+    way_mib = WAY_MIB[platform]
+
+    def write(metadata: ModelMetadata, folder: Path) -> None:
+        source = f"{about.source.repository} {about.source.commit}"
+        keys = {FEATURES_KEY: ",".join(metadata.inputs), "osml.source": source}
+        (folder / ONNX).write_bytes(_graph(published, keys, way_mib).SerializeToString(deterministic=True))
+        (folder / METADATA).write_bytes(encoded(metadata))
+        (folder / CARD).write_text(_card(metadata, published), "utf-8")
+        _prove(folder, published, way_mib)
+
+    return publish(write, metadata, models).folder
 
 
 def _prove(folder: Path, published: Published, way_mib: float) -> None:

@@ -6,11 +6,15 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from osml.base.failure import Failure, InputError
 from osml.base.masking import masked
-from osml.predictors import load_predictor, load_q_function, read_metadata
-from osml.predictors.metadata import METADATA
-from osml_training.export.bundle import add_to_manifest, entry_of
+from osml.predictors import ModelMetadata, read_metadata
+from osml.predictors.metadata import CARD, METADATA, ONNX
+from osml.predictors.model_check import open_checked
+from osml_training.export.bundle import entry_of
+from osml_training.export.publish import publish
 from osml_training.registry.tracking import connected
 
 CHAMPION, CHALLENGER = "champion", "challenger"
@@ -71,20 +75,23 @@ def promote(uri: str, name: str, which: str, alias: str = CHAMPION) -> str:
 def pull(uri: str, name: str, which: str, models: Path) -> Path:
     """Fetch a version's folder into a folder of models and enter it in the manifest; returns its folder.
 
-    What was fetched is opened before it is kept: InputError where it is broken.
+    The manifest lists it before all others of its kind, so it is the one in use. What was fetched is opened before it
+    is kept: Failure where it is broken, InputError for names that are no plain ones.
     """
     with connected(uri, create=False) as mlflow:
-        client = mlflow.MlflowClient()
-        version = _version(client, name, which)
-        fetched = Path(mlflow.artifacts.download_artifacts(f"runs:/{version.tags['run']}/bundle"))
-    opened = load_q_function(fetched) if read_metadata(fetched).kind == "c" else load_predictor(fetched)
-    metadata = opened.metadata
-    if Path(metadata.name).name != metadata.name:
-        raise InputError(f"{fetched / METADATA}: name is '{metadata.name}', expected a folder name")
-    folder = models / metadata.name
-    try:
-        shutil.copytree(fetched, folder, dirs_exist_ok=True)
-    except OSError as error:
-        raise Failure(f"{folder} can't be written ({error.strerror or str(error)[:200]})") from None
-    add_to_manifest(models, entry_of(folder, metadata))
-    return folder
+        version = _version(mlflow.MlflowClient(), name, which)
+        run = version.tags.get("run")
+        if not run:
+            raise InputError(f"version {version.version} of model '{name}' has no tag 'run': osml did not store it")
+        fetched = Path(mlflow.artifacts.download_artifacts(f"runs:/{run}/bundle"))
+
+    def write(metadata: ModelMetadata, folder: Path) -> None:
+        try:
+            for file in (ONNX, METADATA, CARD):
+                shutil.copyfile(fetched / file, folder / file)
+        except OSError as error:
+            raise Failure(f"{fetched} can't be copied to {folder} ({error.strerror or str(error)[:200]})") from None
+        entry = entry_of(folder, metadata)
+        open_checked(folder.parent, msgspec.structs.replace(entry, name=folder.name))  # as a server does
+
+    return publish(write, read_metadata(fetched), models, first=True).folder

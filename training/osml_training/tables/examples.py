@@ -20,7 +20,7 @@ from osml.datasets.store import check_columns, keys_of, labels_file, open_parque
 from osml_training.tables.example_rows import Floats32, RunLabels, descriptors, rows_of
 from osml_training.tables.features import CONTEXT, INPUTS, OUTPUTS, Model
 from osml_training.tables.plausible import check_plausible
-from osml_training.tables.runs import RunKey
+from osml_training.tables.runs import RunKey, rates_of
 
 _OPEN_FILES = 64
 _PIECE = 16
@@ -191,8 +191,11 @@ class ExampleSource:
         surfaces = table.column("latency_ms").combine_chunks()
         flat, ends = surfaces.values.to_numpy(), surfaces.offsets.to_numpy()
         labels: dict[str, RunLabels] = {}
+        rates = rates_of(traces) if table.column("load").null_count else {}
         for number, row in enumerate(table.drop_columns(["latency_ms", "b_points"]).to_pylist()):
             key = RunKey(row["platform"], row["service"], row["run"], row["load"], row["threads"], row["neighbours"])
+            if key.load is None:
+                key = key._replace(rate=rates.get(key.run))
             wanted = self.neighbours == "any" or (self.neighbours == "alone") == (key.neighbours == 0)
             if wanted and row["rcliff_cores"] is not None and (self.select is None or self.select(key)):
                 labels[key.run] = RunLabels(key, row, flat[ends[number] : ends[number + 1]])

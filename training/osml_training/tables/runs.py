@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import NamedTuple
+
+from osml.datasets.store import read_groups
 
 
 class RunKey(NamedTuple):
-    """What a run is, to choose it or not."""
+    """What a run is, to choose it or not.
+
+    `rate` is in requests per second, and only told where nobody knows the `load`: the share of the maximum load.
+    """
 
     platform: str
     service: str
@@ -15,6 +21,7 @@ class RunKey(NamedTuple):
     load: float | None
     threads: int | None
     neighbours: int | None
+    rate: float | None = None
 
 
 def fold_of(run: str, folds: int, seed: int = 0) -> int:
@@ -26,3 +33,13 @@ def fold_of(run: str, folds: int, seed: int = 0) -> int:
 def run_number(run: str) -> int:
     """A run as a number from 0 to 2^63 - 1, the same in every process: what `Examples.run` holds."""
     return int.from_bytes(hashlib.blake2b(run.encode(), digest_size=8).digest(), "big") >> 1
+
+
+def rates_of(traces: Path) -> dict[str, float]:
+    """Requests per second of the runs of a traces file, where they are known."""
+    found: dict[str, float] = {}
+    for _, table in read_groups(traces, ["run", "offered_per_s"]):
+        for row in table.group_by("run").aggregate([("offered_per_s", "max")]).to_pylist():
+            if row["offered_per_s_max"]:
+                found[row["run"]] = max(found.get(row["run"], 0.0), row["offered_per_s_max"])
+    return found

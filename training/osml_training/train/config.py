@@ -21,9 +21,11 @@ class Split(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who is held out. Runs are split by bands of service and load, never by rows of one run."""
 
     unseen: tuple[str, ...] = UNSEEN_SERVICES
-    """Services that are not in training, validation or calibration."""
+    """Services that are not in training, validation or calibration. Those of OSML are services of the virtual node: in
+    traces of real machines a service of such a name is trained on. Another list holds for both."""
     band: float = 0.02
-    """Runs of a service whose loads lie in the same band of this width stay together, whatever their threads."""
+    """Runs of a service whose loads lie in the same band of this width stay together, whatever their threads. Where no
+    load is known, those do whose rates lie in the same band, with as many neighbours."""
     test: float = 0.3
     """Share of the bands in the test (OSML section 4.4: 30 %)."""
     validation: float = 0.05

@@ -100,3 +100,15 @@ def with_parents(margins: dict[str, Margin], parents: dict[str, Margin]) -> dict
         coverage: Margin(known(one.two_sided, parents[coverage].two_sided), known(one.upper, parents[coverage].upper))
         for coverage, one in margins.items()
     }
+
+
+def no_narrower(margins: dict[str, Margin], least: dict[str, Margin]) -> dict[str, Margin]:
+    """Each factor, or that of `least` where it is larger; no coverage that both do not have."""
+    return {
+        coverage: Margin(
+            [max(pair) for pair in zip(one.two_sided, least[coverage].two_sided, strict=True)],
+            [max(pair) for pair in zip(one.upper, least[coverage].upper, strict=True)],
+        )
+        for coverage, one in margins.items()
+        if coverage in least
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Literal
 
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 from osml.base.failure import InputError
 from osml_training.collect.variants import is_variant, parent_of
 from osml_training.tables.runs import RunKey, fold_of
-from osml_training.train.config import Split
+from osml_training.train.config import UNSEEN_SERVICES, Split
 
 Part = Literal["train", "validation", "calibration", "test", "unseen", "strangers", "none"]
 _FOLDS = 10_000
@@ -44,10 +45,18 @@ def part_of(key: RunKey, split: Split) -> Part:
 
 def _band(key: RunKey, split: Split) -> str:
     """What stays together: runs of a service at nearly one load on one platform."""
-    # Beside others no two runs are alike: each is its own band. So it is on a live node, where nobody knows which share
-    # of the maximum load a rate is: another rate is another run there.
+    # Beside others no two runs of the virtual node are alike: each is its own band.
     band = key.run if key.neighbours or key.load is None else str(round(key.load / split.band))
+    if key.load is None and key.rate:
+        # On a live node nobody knows which share of the maximum load a rate is. The same record in two files is two
+        # runs, so the rate counts, and not the run.
+        band = f"{key.neighbours} beside, rate {round(math.log(key.rate) / math.log1p(split.band))}"
     return f"{key.platform}/{key.service}/{band}"
+
+
+def for_data(split: Split, *, real: bool) -> Split:
+    """The split for data of real machines, or of the virtual node: see `Split.unseen`."""
+    return replace(split, unseen=()) if real and split.unseen == UNSEEN_SERVICES else split
 
 
 def split_for(keys: Iterable[RunKey], split: Split) -> Split:

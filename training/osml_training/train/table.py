@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.base.failure import InputError
+from osml.datasets.description import described
+from osml.datasets.store import open_parquet, trace_files
 from osml_training.tables.examples import Examples, ExampleSource
 from osml_training.tables.features import OUTPUTS
 from osml_training.tables.runs import RunKey, run_number
@@ -136,6 +138,12 @@ def load(source: ExampleSource, config: Config, rows: int | None = None) -> Rows
     if count <= aim:
         return whole
     return whole.taken(np.sort(rng.choice(count, aim, replace=False)))
+
+
+def is_real(dataset: Path) -> bool:
+    """Whether the traces of a data set are of real machines."""
+    file = trace_files(dataset)[0]
+    return described(open_parquet(file).schema_arrow.metadata, str(file)).provenance.kind == "real"
 
 
 def check_rows(rows: Rows, config: Config, *, transferred: bool = False) -> list[str]:

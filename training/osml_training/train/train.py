@@ -144,9 +144,9 @@ def finish(
         if np.isnan(factor):
             raise InputError(f"no run for the margins has the label '{name}'; measure more loads")
     rows = fitted.rows
-    strange, errors = {}, []
+    strange, errors, few = {}, [], []
     if config.service_folds > 1:
-        strange, errors = unseen_margins(rows, fitted.validation, config, workers=workers)
+        strange, errors, few = unseen_margins(rows, fitted.validation, config, workers=workers)
     low, high = ranges_of(rows, config)
     trained_on = [rows.services[int(k)] for k in np.unique(rows.service)]
     return Trained(
@@ -160,7 +160,7 @@ def finish(
         high=high,
         platforms=rows.platforms,
         services=tuple(name for name in trained_on if not is_variant(name)),
-        warnings=[*fitted.warnings, *too_few_runs(calibration.y, calibration.run)],
+        warnings=[*fitted.warnings, *too_few_runs(calibration.y, calibration.run), *few],
         variants=sum(is_variant(name) for name in trained_on),
     )
 

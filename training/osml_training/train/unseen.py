@@ -14,7 +14,7 @@ from osml.predictors import Margin
 from osml_training.collect.variants import is_variant, parent_of
 from osml_training.train import loop
 from osml_training.train.config import Config
-from osml_training.train.conformal import margins_of
+from osml_training.train.conformal import margins_of, too_few_runs
 from osml_training.train.network import new_network
 from osml_training.train.scaling import scaling_of
 from osml_training.train.table import Floats32, Rows
@@ -52,8 +52,8 @@ class Groups(NamedTuple):
     """Rows of a training whose services, with their variants, are in groups 0, 1, ...
 
     `group` has a number a row, `validation_group` one a row of the `validation`; `real` is False where a row is of a
-    variant. `machine_group` is that of the row's machine, None where machines are not left out; `band` which of
-    `SIZES` the machine is among, by its CPUs.
+    variant. `machine_group` and `validation_machine` are those of the rows' machines, None where machines are not left
+    out; `band` which of `SIZES` the machine is among, by its CPUs.
     """
 
     train: Rows
@@ -63,6 +63,7 @@ class Groups(NamedTuple):
     real: NDArray[np.bool_]
     band: NDArray[np.int64]
     machine_group: NDArray[np.int64] | None = None
+    validation_machine: NDArray[np.int64] | None = None
 
 
 def groups_of(train: Rows, validation: Rows, config: Config) -> Groups:
@@ -76,12 +77,15 @@ def groups_of(train: Rows, validation: Rows, config: Config) -> Groups:
     groups = dict(zip(parents, (rng.permutation(len(parents)) % config.service_folds).tolist(), strict=True))
     group = np.array([groups[parent_of(service)] for service in train.services])
     real = np.array([not is_variant(service) for service in train.services])
-    machines, band = None, np.zeros(len(train.platform), np.int64)
+    machines, watched, band = None, None, np.zeros(len(train.platform), np.int64)
     if len(train.platforms) >= config.service_folds:
-        machines = (rng.permutation(len(train.platforms)) % config.service_folds)[train.platform]
+        of = (rng.permutation(len(train.platforms)) % config.service_folds).tolist()
+        numbers = dict(zip(train.platforms, of, strict=True))
+        machines = np.array(of)[train.platform]
+        watched = np.array([numbers.get(name, -1) for name in validation.platforms])[validation.platform]
         band = _sizes(train, config)[train.platform]
     return Groups(
-        train, validation, group[train.service], group[validation.service], real[train.service], band, machines
+        train, validation, group[train.service], group[validation.service], real[train.service], band, machines, watched
     )
 
 
@@ -102,7 +106,8 @@ def answers_without(groups: Groups, left_out: Collection[int], config: Config) -
     """What a network that learned from all other groups says of the real services of those left out.
 
     It learns as the final one does: the same config, every row. Where machines are in groups, it learns from the other
-    machines alone and is asked about those left out. None where nothing is left to learn from or to ask.
+    machines alone and is asked about those left out. Nor does it stop by what it is asked about: the validation is of
+    the others, too, and its own training where there is none. None where nothing is left to learn from or to ask.
     """
     strange = np.isin(groups.group, list(left_out))
     known, of_others = ~strange, strange & groups.real
@@ -110,9 +115,12 @@ def answers_without(groups: Groups, left_out: Collection[int], config: Config) -
         strange_machine = np.isin(groups.machine_group, list(left_out))
         known, of_others = known & ~strange_machine, of_others & strange_machine
     part, asked = groups.train.taken(known), groups.train.taken(of_others)
-    watched = groups.validation.taken(~np.isin(groups.validation_group, list(left_out)))
-    if not (len(part.y) and len(asked.y) and len(watched.y)):
+    if not (len(part.y) and len(asked.y)):
         return None
+    others = ~np.isin(groups.validation_group, list(left_out))
+    if groups.validation_machine is not None:
+        others &= ~np.isin(groups.validation_machine, list(left_out))
+    watched = groups.validation.taken(others) if others.any() else part
     network = new_network(config, scaling_of(part.x, config), part)
     loop.fit(network, loop.from_memory(network, part, config), watched, config, -(-len(part.y) // config.batch))
     band = groups.band[of_others]
@@ -135,8 +143,8 @@ def _in_turn(groups: Groups, config: Config, workers: int) -> list[Answered | No
 
 def unseen_margins(
     train: Rows, validation: Rows, config: Config, *, workers: int = 1
-) -> tuple[dict[str, Margin], list[float]]:
-    """Margins for services that are not in training, and the mean absolute errors for them, one an output.
+) -> tuple[dict[str, Margin], list[float], list[str]]:
+    """Margins for services that are not in training, the mean absolute errors for them, one an output, and warnings.
 
     The services of the training set go into `config.service_folds` groups; each group is answered by a network that was
     trained on the others and their variants, as long as the final one and on every row: of fewer services or after
@@ -148,7 +156,12 @@ def unseen_margins(
     groups = groups_of(train, validation, config)
     held = [answered for answered in _in_turn(groups, config, workers) if answered is not None]
     if not held:
-        return {}, []
+        return {}, [], []
     points, spread, y, run, _, band = together(held)
     errors = np.nanmean(np.abs(points - y), axis=0)
-    return margins_of(points, spread, y, run, band=band), [round(float(error), 4) for error in errors]
+    warnings = [
+        f"services outside of the training, machines of size {one + 1} of {band.max() + 1}: {told}"
+        for one in np.unique(band).tolist()
+        for told in too_few_runs(y[band == one], run[band == one])
+    ]
+    return margins_of(points, spread, y, run, band=band), [round(float(error), 4) for error in errors], warnings

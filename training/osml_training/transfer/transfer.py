@@ -4,6 +4,7 @@
 # torch's own annotations have gaps.
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,10 @@ from osml_training.evaluate.evaluate import config_of
 from osml_training.export.load import load_network
 from osml_training.networks import Network, freeze_first
 from osml_training.train.config import Config, from_nothing
+from osml_training.train.conformal import no_narrower
 from osml_training.train.loop import predict
-from osml_training.train.splits import part_of, split_for
-from osml_training.train.table import Rows, runs_of, source_of
+from osml_training.train.splits import for_data, part_of, split_for
+from osml_training.train.table import Rows, is_real, runs_of, source_of
 from osml_training.train.train import Fitted, Keep, Trained, finish, fit_network, load_part
 from osml_training.transfer.trace_shares import share_of_runs
 
@@ -73,13 +75,15 @@ def transfer(
     """Retrain a model on a share of the traces of a platform. Raises InputError where there are none of it.
 
     The first hidden layer stays (OSML section 6.4); the others are held near the parent's the more, the fewer the runs
-    (L2-SP, Li et al., ICML 2018).
+    (L2-SP, Li et al., ICML 2018). Margins for unknown services are the parent's, and no narrower than those for known
+    ones: the traces of one machine say nothing of other services.
     """
     config = _config(parent, dataset, platform, changes)
     fewer, keep = _amount(dataset, config, platform, share)
     fitted, gentle = _transferred(parent, dataset, fewer, platform, keep)
-    margins = load_predictor(parent).metadata.margins
-    return finish(fitted, dataset, gentle, platforms=(platform,), keep=keep, parents=margins)
+    about = load_predictor(parent).metadata
+    trained = finish(fitted, dataset, gentle, platforms=(platform,), keep=keep, parents=about.margins)
+    return dataclasses.replace(trained, margins_unseen=no_narrower(about.margins_unseen, trained.margins))
 
 
 def _transferred(parent: Path, dataset: Path, config: Config, platform: str, keep: Keep) -> tuple[Fitted, Config]:
@@ -97,7 +101,7 @@ def _transferred(parent: Path, dataset: Path, config: Config, platform: str, kee
         anchor=(worth / runs) ** 2,
         weight_decay=0.0,
         head_weight_decay=None,  # what pulls to the parent does not pull to 0 as well
-        service_folds=0,  # they would train without the parent: no margins for unknown services
+        service_folds=0,  # they would train without the parent
     )
     return fit_network(dataset, gentle, platforms=(platform,), network=network, keep=keep), gentle
 
@@ -107,6 +111,7 @@ def _config(parent: Path, dataset: Path, platform: str, changes: Change | None) 
     predictor = load_predictor(parent)
     config = from_nothing(config_of(predictor))
     config = config if changes is None else changes(config)
+    config = replace(config, split=for_data(config.split, real=is_real(dataset)))
     if platform in predictor.metadata.platforms:
         return config  # another split could test on what the parent learned from
     runs = runs_of(source_of(dataset, config, None, platforms=(platform,)))

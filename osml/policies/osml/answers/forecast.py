@@ -64,8 +64,8 @@ class ModelFault(NamedTuple):
 def ask(observation: Observation, services: Sequence[Service], models: Models) -> dict[str, Answer] | ModelFault:
     """RCliff and OAA of these services by A' (by A for one that is alone on the node); one batch.
 
-    A fault where the model is missing, or can't be asked. An answer that is no number or no place on any machine makes
-    its service `strange`, and is not handed on.
+    A fault where the model is missing, or can't be asked. An answer that is no number or no place on any machine, and
+    one whose error nobody knows, makes its service `strange`, and is not handed on.
     """
     alone = len(observation.services) == 1
     model = models.a if alone and models.a is not None else models.a2
@@ -87,7 +87,7 @@ def ask(observation: Observation, services: Sequence[Service], models: Models) -
         upper = found.upper(COVERAGE)
         if upper.shape != (len(names), len(meta.outputs)):
             return ModelFault(f"model '{meta.name}' answers {upper.shape} for {len(names)} services")
-        if not all(known):
+        if not all(known) and meta.margins_unseen:
             upper = np.where(np.array(known)[:, None], upper, found.upper(COVERAGE, seen=False))
     except Exception as error:  # a model from outside can be wrong in any way; what it is, the reason says
         return ModelFault(f"model '{meta.name}' can't answer ({type(error).__name__}: {str(error)[:160]})")
@@ -95,6 +95,9 @@ def ask(observation: Observation, services: Sequence[Service], models: Models) -
     most = (observation.platform.cores * observation.platform.core_quantum, observation.platform.ways or 64)
     answers: dict[str, Answer] = {}
     for i, (name, point, bound) in enumerate(zip(names, points, bounds, strict=True)):
+        if not known[i] and not meta.margins_unseen:
+            answers[name] = _no_answer(name, f"model '{meta.name}' has no margins for services outside its training")
+            continue
         cliff_cores, cliff_ways, cores, ways, gbps = point
         nonsense = _nonsense(point, bound, most)
         if nonsense is not None:

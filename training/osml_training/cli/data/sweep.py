@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import msgspec
 import typer
@@ -140,6 +140,7 @@ def _protected(document: dict[str, Any], service: str, protect: str) -> frozense
 
 def _run(setup: Setup, out: Path, *, simulated: bool, dry_run: bool, yes: bool, json: bool) -> None:
     from osml.lab.trials.children import interrupt_on_signals  # noqa: PLC0415
+    from osml_training.live_sweep.journal import CellState  # noqa: PLC0415
     from osml_training.live_sweep.room import room_of  # noqa: PLC0415
     from osml_training.live_sweep.run import look, sweep, swept  # noqa: PLC0415
 
@@ -174,7 +175,7 @@ def _run(setup: Setup, out: Path, *, simulated: bool, dry_run: bool, yes: bool, 
         walk, cells = sweep(setup, out, about, told)
     finally:
         kept = _write(out, simulated)
-    states = {state: sum(cell.state == state for cell in cells) for state in ("met", "missed", "unsafe", "refused")}
+    states = {state: sum(cell.state == state for cell in cells) for state in get_args(CellState)}
     document: dict[str, Any] = {
         "dataset": str(out),
         "simulated": simulated,

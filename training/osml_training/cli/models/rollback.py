@@ -29,13 +29,20 @@ def rollback_command(
             show_default="the address of the promotion",
         ),
     ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            help="Experience store of the server, needed if its address contains a password.",
+            show_default="the store of the promotion",
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
     """Roll back the last promotion of `osml learn train c --online`; manifest and alias are as before."""
-    need("torch", "onnx", "mlflow")
+    need("torch", "onnx", "mlflow", "sqlalchemy")
     from osml_training.learning.rollback import roll_back  # noqa: PLC0415
 
-    document = roll_back(models or models_folder(), kind, platform, track)
+    document = roll_back(models or models_folder(), kind, platform, track, store)
     for warning in document["warnings"]:
         print(f"osml: {warning}", file=sys.stderr)
     if json:

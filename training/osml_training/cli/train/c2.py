@@ -36,6 +36,8 @@ def c2_command(
             data, out, config, name=name, version=version,
             on_epoch=lambda done, _loss: progress.update(progress.task_ids[0], completed=done),
         )  # fmt: skip
+    for warning in made.warnings:
+        print(f"osml: {warning}", file=sys.stderr)
     document = {"folder": str(made.folder)} | made.document
     if json:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")

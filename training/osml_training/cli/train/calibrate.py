@@ -35,6 +35,8 @@ def calibrate_command(
 
     with Console(stderr=True).status(f"training one network per group of services for {model}"):
         document = calibrate(model, dataset, models, folds=folds, workers=workers)
+    for warning in document["warnings"]:
+        print(f"osml: {warning}", file=sys.stderr)
     if json:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
         return

@@ -62,6 +62,8 @@ def transfer_command(
             )
     else:
         document = transfer_job(source, traces, platform, share, changes, models, out, name)
+        for warning in document["warnings"]:
+            print(f"osml: {warning}", file=sys.stderr)
     if json:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
     elif curve:
