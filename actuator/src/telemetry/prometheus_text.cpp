@@ -89,6 +89,27 @@ std::optional<Sample> parse_sample(std::string_view line) {
   return sample;
 }
 
+std::string start_of(std::string_view text) {
+  constexpr std::size_t longest = 60;
+  return std::string(text.substr(0, std::min(longest, text.find('\n'))));
+}
+
+// What a line says of the histogram; nothing where it is about something else.
+Result<std::optional<Sample>> sample_of(std::string_view line, const std::string& metric) {
+  const std::optional<Sample> nothing;
+  // a name in quotes has other letters than ours
+  if (line.empty() || line.front() == '#' || line.front() == '{') return nothing;
+  if (!is_name_char(line.front())) {
+    return Error{ErrorKind::Io, "not Prometheus text: a line begins with '" + start_of(line) + "'"};
+  }
+  // most lines are about other metrics: skip them before parsing
+  if (!line.starts_with(metric)) return nothing;
+  const auto sample = parse_sample(line);
+  if (!sample) return Error{ErrorKind::Io, "not Prometheus text: cannot parse '" + start_of(line) + "'"};
+  const std::string_view part = sample->name.substr(metric.size());
+  return part == "_bucket" || part == "_sum" || part == "_count" ? sample : nothing;
+}
+
 bool carries(const Sample& sample, const std::map<std::string, std::string>& labels) {
   return std::all_of(labels.begin(), labels.end(), [&](const auto& label) {
     const auto found = sample.labels.find(label.first);
@@ -103,11 +124,6 @@ std::string series_of(const Sample& sample) {
     if (name != "le") series.append(name).append("=").append(std::to_string(value.size())).append(":").append(value);
   }
   return series;
-}
-
-std::string start_of(std::string_view text) {
-  constexpr std::size_t longest = 60;
-  return std::string(text.substr(0, std::min(longest, text.find('\n'))));
 }
 
 Error none_found(const std::string& metric, bool name_seen) {
@@ -182,25 +198,18 @@ Result<HistogramSeries> parse_histograms(std::string_view text, const std::strin
     const std::size_t end = text.find('\n');
     const std::string_view line = trim(text.substr(0, end));
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    // a name in quotes has other letters than ours
-    if (line.empty() || line.front() == '#' || line.front() == '{') continue;
-    if (!is_name_char(line.front())) {
-      return Error{ErrorKind::Io, "not Prometheus text: a line begins with '" + start_of(line) + "'"};
-    }
-    // most lines are about other metrics: skip them before parsing
-    if (line.substr(0, metric.size()) != metric) continue;
-    const auto sample = parse_sample(line);
-    if (!sample) return Error{ErrorKind::Io, "not Prometheus text: cannot parse '" + start_of(line) + "'"};
-    const std::string_view part = sample->name.substr(metric.size());
-    if (part != "_bucket" && part != "_sum" && part != "_count") continue;
-    if (part == "_bucket") name_seen = true;
-    if (!carries(*sample, labels)) continue;
-    Histogram& series = found[series_of(*sample)];
+    const auto read = sample_of(line, metric);
+    if (!read) return read.error();
+    if (!*read) continue;
+    const Sample& sample = **read;
+    name_seen = name_seen || sample.name.ends_with("_bucket");
+    if (!carries(sample, labels)) continue;
+    Histogram& series = found[series_of(sample)];
     if (found.size() > most_series) {
       return Error{ErrorKind::Io, "the histogram '" + metric + "' has more than " + std::to_string(most_series) +
                                       " series; select some of them with labels"};
     }
-    if (Status added = put(*sample, metric, line, series); !added) return added.error();
+    if (Status added = put(sample, metric, line, series); !added) return added.error();
   }
   std::erase_if(found, [](const auto& one) { return one.second.buckets.empty(); });
   if (found.empty()) return none_found(metric, name_seen);
