@@ -143,21 +143,27 @@ void pods(std::string_view bytes) {
 }
 
 void prometheus(std::string_view bytes) {
-  const auto read = parse_histogram(bytes, "rt", {{"path", "/q"}});
-  if (!read) return;
-  promise(!read->buckets.empty(), "a histogram has buckets");
-  for (std::size_t i = 0; i < read->buckets.size(); ++i) {
-    const Bucket& bucket = read->buckets[i];
-    promise(std::isfinite(bucket.count) && bucket.count >= 0, "a bucket counts from 0 on");
-    promise(i == 0 || read->buckets[i - 1].upper < bucket.upper, "buckets ascend");
+  const auto read = parse_histograms(bytes, "rt", {{"path", "/q"}});
+  if (!read) {
+    promise(!read.error().message.empty(), "an error has words");
+    return;
   }
-  promise(!read->sum || std::isfinite(*read->sum), "a sum is a number, or missing");
-  const auto nothing = difference(*read, *read);
-  promise(nothing && !quantile(*nothing, 0.99), "nothing came between a reading and itself");
-  for (const double q : {0.5, 0.95, 0.99}) {
-    const auto value = quantile(*read, q);
-    promise(!value || !std::isnan(*value), "a percentile is a number");
+  promise(!read->empty() && read->size() <= most_series, "there are series, and not too many");
+  for (const auto& [labels, series] : *read) {
+    promise(!series.buckets.empty(), "a histogram has buckets");
+    for (std::size_t i = 0; i < series.buckets.size(); ++i) {
+      const Bucket& bucket = series.buckets[i];
+      promise(std::isfinite(bucket.count) && bucket.count >= 0, "a bucket counts from 0 on");
+      promise(i == 0 || series.buckets[i - 1].upper < bucket.upper, "buckets ascend");
+    }
+    promise(is_measured(series.sum) && is_measured(series.count), "a sum is a number from 0 on, or missing");
   }
+  const auto all = gained_between(*read, {});
+  if (all) {
+    if (const auto latency = latency_of(*all, 1000.0)) check_sample({*latency, {}});
+  }
+  const auto nothing = gained_between(*read, *read);
+  promise(nothing && !latency_of(*nothing, 1000.0), "nothing came between a reading and itself");
 }
 
 }  // namespace osml::fuzz

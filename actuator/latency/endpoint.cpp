@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <optional>
+#include <string_view>
 
 #include "base/number.h"
 #include "base/unix_socket.h"
@@ -70,6 +71,19 @@ Result<Fd> listen_udp(const std::string& where) {
   return fd;
 }
 
+Result<Fd> open_to_append(const fs::path& path) {
+  Fd fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, file_mode));
+  if (!fd.valid()) return errno_error(errno, "cannot open " + path.string());
+  return fd;
+}
+
+bool is_at(const Fd& fd, const fs::path& path) {
+  struct stat open {};
+  struct stat there {};
+  return ::fstat(fd.get(), &open) == 0 && ::lstat(path.c_str(), &there) == 0 && open.st_ino == there.st_ino &&
+         open.st_dev == there.st_dev;
+}
+
 }  // namespace
 
 Result<Fd> listen_at(const std::string& endpoint) {
@@ -110,18 +124,30 @@ Result<Outlet> Outlet::open(const std::string& endpoint) {
     if (!fd) return fd.error();
     return Outlet(*socket, true, std::move(*fd));
   }
-  Fd fd(::open(file->c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, file_mode));
-  if (!fd.valid()) return errno_error(errno, "cannot open " + *file);
-  return Outlet(*file, false, std::move(fd));
+  auto fd = open_to_append(*file);
+  if (!fd) return fd.error();
+  return Outlet(*file, false, std::move(*fd));
+}
+
+// Whoever rotates the file moves it away: then a new one is made at the path.
+Status Outlet::append(const std::string& line) {
+  if (!is_at(fd_, path_)) {
+    auto fresh = open_to_append(path_);
+    if (!fresh) return fresh.error();
+    fd_ = std::move(*fresh);
+  }
+  const std::string text = line + "\n";
+  for (std::string_view rest = text; !rest.empty();) {
+    const ssize_t written = ::write(fd_.get(), rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno_error(errno, "cannot write " + path_.string());
+    rest.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return done();
 }
 
 Status Outlet::send(const std::string& line) {
-  if (!to_socket_) {
-    const std::string text = line + "\n";
-    const ssize_t written = ::write(fd_.get(), text.data(), text.size());
-    if (written < 0) return errno_error(errno, "cannot write " + path_.string());
-    return done();
-  }
+  if (!to_socket_) return append(line);
   const sockaddr_un address = unix_address(path_);
   const ssize_t sent = ::sendto(fd_.get(), line.data(), line.size(), MSG_DONTWAIT, general(address), sizeof(address));
   if (sent >= 0) return done();

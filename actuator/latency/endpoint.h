@@ -18,12 +18,13 @@ Result<Fd> listen_http(const std::string& endpoint);
 // Takes telemetry lines.
 class Outlet {
  public:
-  // "unix:PATH": the agent's datagram socket. "file:PATH": lines are appended, with one write each.
+  // "unix:PATH": the agent's datagram socket. "file:PATH": lines are appended, to a new file where that was moved away.
   static Result<Outlet> open(const std::string& endpoint);
   // Never waits. Gone where nobody listens at the socket, for it may come back.
   Status send(const std::string& line);
 
  private:
+  Status append(const std::string& line);
   Outlet(fs::path path, bool to_socket, Fd fd) : path_(std::move(path)), to_socket_(to_socket), fd_(std::move(fd)) {}
 
   fs::path path_;

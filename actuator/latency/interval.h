@@ -1,6 +1,7 @@
 // What the requests of one interval took, and the telemetry line that the agent reads.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <random>
@@ -13,7 +14,8 @@ namespace osml::latency {
 
 class Interval {
  public:
-  // Latencies that are kept; of more, a uniform sample (Vitter's algorithm R), so that memory has a limit.
+  // Latencies that are kept; of more, a uniform sample (Vitter's algorithm R), so that memory has a limit. Each keeps
+  // for how many requests it stands.
   static constexpr std::size_t most_kept = 200'000;
 
   explicit Interval(std::uint64_t seed = 1) : random_(seed) {}
@@ -21,14 +23,16 @@ class Interval {
   void add(const Request& request);
   [[nodiscard]] bool empty() const { return seen_ == 0; }
   // One JSON object with mean_ms, p50_ms, p95_ms, p99_ms, requests_per_s and samples; then empty. Nothing where no
-  // request came. A percentile is the least latency that so many of the requests did not exceed (nearest rank).
+  // request came. A percentile is the least latency that so many of the requests, those that a client left out too, did
+  // not exceed (nearest rank).
   std::optional<std::string> take(double length_s);
 
  private:
-  [[nodiscard]] double quantile(double share);
+  // Of ascending shares.
+  std::array<double, 3> quantiles(const std::array<double, 3>& shares);
 
   std::mt19937_64 random_;
-  std::vector<double> kept_;
+  std::vector<Request> kept_;
   std::uint64_t seen_ = 0;  // latencies
   double requests_ = 0;
   double sum_ms_ = 0;  // over requests

@@ -1,6 +1,7 @@
 #include "request_text.h"
 
 #include <optional>
+#include <vector>
 
 #include "base/number.h"
 
@@ -22,15 +23,52 @@ bool ends_a_word(char letter) {
          letter == '\r' || letter == '\0';
 }
 
+std::string_view first_word(std::string_view text) {
+  std::size_t length = 0;
+  while (length < text.size() && !ends_a_word(text[length])) ++length;
+  return text.substr(0, length);
+}
+
+// Seconds with milliseconds, or "-" where nginx has none.
+bool is_nginx_time(std::string_view word) {
+  constexpr std::size_t dot_and_decimals = 4;
+  if (word == "-") return true;
+  return word.size() > dot_and_decimals && word.find('.') == word.size() - dot_and_decimals &&
+         word.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+// The rest behind the separator of nginx's lists; none where the text goes on with something else.
+std::optional<std::string_view> next_in_list(std::string_view text) {
+  for (const std::string_view separator : {", ", " : "}) {
+    if (text.starts_with(separator) && is_nginx_time(first_word(text.substr(separator.size())))) {
+      return text.substr(separator.size());
+    }
+  }
+  return std::nullopt;
+}
+
+// The number that a text begins with. Where nginx asked several servers it writes a list, "0.001, 5.000 : 0.020": the
+// client waited for their sum.
+std::optional<double> leading_latency(std::string_view text, double unit_ms) {
+  std::string_view word = first_word(text);
+  if (!is_nginx_time(word)) return latency_of(word, unit_ms);
+  std::optional<double> sum;
+  for (std::optional<std::string_view> rest = text; rest; rest = next_in_list(rest->substr(word.size()))) {
+    word = first_word(*rest);
+    if (word == "-") continue;
+    const auto one = latency_of(word, unit_ms);
+    if (!one) return std::nullopt;
+    sum = sum.value_or(0) + *one;
+  }
+  return sum && *sum <= longest_ms ? sum : std::nullopt;
+}
+
 // The number after the first "name=" that begins a word.
 std::optional<double> in_log(std::string_view line, const Format& format) {
   const std::string key = format.name + "=";
   for (std::size_t at = line.find(key); at != std::string_view::npos; at = line.find(key, at + 1)) {
     if (at > 0 && !ends_a_word(line[at - 1])) continue;
-    std::string_view number = line.substr(at + key.size());
-    std::size_t length = 0;
-    while (length < number.size() && !ends_a_word(number[length])) ++length;
-    return latency_of(number.substr(0, length), format.unit_ms);
+    return leading_latency(line.substr(at + key.size()), format.unit_ms);
   }
   return std::nullopt;
 }
@@ -42,22 +80,32 @@ std::string_view cut(std::string_view& rest, char at) {
   return part;
 }
 
-std::optional<Request> in_statsd(std::string_view line, const Format& format) {
-  const std::size_t colon = line.rfind(':', line.find('|'));
-  if (colon == std::string_view::npos || line.substr(0, colon) != format.name) return std::nullopt;
-  std::string_view rest = line.substr(colon + 1);
-  const std::string_view value = cut(rest, '|');
-  const std::string_view type = cut(rest, '|');
-  if (type != "ms" && type != "h" && type != "d") return std::nullopt;
-  const auto latency_ms = latency_of(value, type == "ms" ? 1.0 : format.unit_ms);
-  if (!latency_ms) return std::nullopt;
-  Request found{*latency_ms, 1};
+// How many requests one value stands for; none where the line says something else.
+std::optional<double> requests_of(std::string_view rest) {
+  double requests = 1;
   while (!rest.empty()) {
     const std::string_view part = cut(rest, '|');
     if (part.empty() || part.front() != '@') continue;
     const auto rate = parse_double(part.substr(1));
     if (!rate || *rate < least_rate || *rate > 1) return std::nullopt;
-    found.count = 1 / *rate;
+    requests = 1 / *rate;
+  }
+  return requests;
+}
+
+// NAME:VALUE[:VALUE...]|ms[|@RATE][|#...]
+std::vector<Request> in_statsd(std::string_view line, const Format& format) {
+  std::vector<Request> found;
+  const std::string key = format.name + ":";
+  if (!line.starts_with(key)) return found;
+  std::string_view rest = line.substr(key.size());
+  std::string_view values = cut(rest, '|');
+  const std::string_view type = cut(rest, '|');
+  if (type != "ms" && type != "h" && type != "d") return found;
+  const auto requests = requests_of(rest);
+  while (requests && !values.empty()) {
+    const auto latency_ms = latency_of(cut(values, ':'), type == "ms" ? 1.0 : format.unit_ms);
+    if (latency_ms) found.push_back({*latency_ms, *requests});
   }
   return found;
 }
@@ -70,8 +118,8 @@ bool read_requests(std::string_view datagram, const Format& format, const Take& 
     std::string_view line = cut(datagram, '\n');
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
     if (format.statsd) {
-      if (const auto found = in_statsd(line, format)) {
-        take(*found);
+      for (const Request& found : in_statsd(line, format)) {
+        take(found);
         any = true;
       }
     } else if (const auto latency_ms = in_log(line, format)) {

@@ -23,8 +23,9 @@ struct Format {
 };
 
 // Hands each latency of a datagram to `take`; false where there is none.
-// Log: the number after "NAME=", wherever that word begins; once a line. StatsD: lines NAME:VALUE|ms[|@RATE][|#...],
-// and the types h and d. A latency that is negative (HAProxy's "no answer"), no number or above a day is none.
+// Log: the number after "NAME=", wherever that word begins; once a line, and the sum of a list as nginx writes it.
+// StatsD: lines NAME:VALUE[:VALUE...]|ms[|@RATE][|#...], and the types h and d.
+// A latency that is negative (HAProxy's "no answer"), no number or above a day is none.
 bool read_requests(std::string_view datagram, const Format& format, const Take& take);
 
 }  // namespace osml::latency

@@ -191,6 +191,13 @@ TEST_F(RegulatorTest, AJobThatSomebodyElseFrozeStaysFrozen) {
   EXPECT_EQ(frozen("b"), "1");
 }
 
+TEST_F(RegulatorTest, AFreezeThatFailsLeavesNoMark) {
+  fs::remove(tree_ / "cgroup/b/cgroup.freeze");
+  fs::create_symlink("/proc/version", tree_ / "cgroup/b/cgroup.freeze");  // can be read only
+  EXPECT_FALSE(Brake(config_.roots, "be", config_.services[1].match).engage());
+  EXPECT_FALSE(osml::exists(tree_ / "state/frozen/be"));
+}
+
 TEST_F(RegulatorTest, WhoseTrafficCannotBeReadIsNotLimited) {
   Regulator regulator = this->regulator();
   regulator.follow({be_});

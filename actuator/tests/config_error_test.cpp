@@ -42,6 +42,18 @@ TEST(ConfigError, TargetOfZeroIsRefused) {
   EXPECT_EQ(message_of(text), "a.yaml:6:16: services[0].target_ms: '0', expected milliseconds above 0");
 }
 
+TEST(ConfigError, LimitsNameTheirBounds) {
+  const auto with_limits = [](const std::string& limits) {
+    return message_of(with_service("    class: be\n    match: {pids: [1]}\n    limits: {" + limits + "}\n"));
+  };
+  EXPECT_EQ(with_limits("min_mba: 70000, max_mba: 16000000, max_weight: 10000"), "(accepted)");
+  EXPECT_THAT(with_limits("max_mba: 16000001"),
+              HasSubstr("limits.max_mba: '16000001', expected a whole number from 1 to 16000000"));
+  EXPECT_THAT(with_limits("min_weight: 10001"),
+              HasSubstr("limits.min_weight: '10001', expected a whole number from 1 to 10000"));
+  EXPECT_THAT(with_limits("max_cores: 0"), HasSubstr("limits.max_cores: '0', expected a whole number from 1 to 65536"));
+}
+
 TEST(ConfigError, WaysToFindTheTasks) {
   const auto with_match = [](const std::string& match) {
     return message_of(head + "services:\n  - {name: s, class: be, match: {" + match + "}}\n");

@@ -4,6 +4,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <chrono>
+
 #include "sense/cache_monitor.h"
 #include "sense/frequency.h"
 #include "sense/perf_counters.h"
@@ -41,6 +43,23 @@ TEST(Usage, ProcessesOfPids) {
   Counters second;
   ASSERT_TRUE(usage.read({2, 3, 2}, second));
   EXPECT_DOUBLE_EQ(*second.cpu_usage_cores, 1.0);
+}
+
+TEST(SensorsTest, WhoSharesATelemetryFileHasAnAgeOfItsOwn) {
+  const Tree tree;
+  tree.write("t.jsonl", "{\"p99_ms\": 4}\n");
+  fs::last_write_time(tree / "t.jsonl", fs::file_time_type::clock::now() - std::chrono::seconds(60));
+  Config config = tree.config();
+  for (ServiceConfig& service : config.services) {
+    service.latency = LatencySource{};
+    service.latency->file = tree / "t.jsonl";
+  }
+  config.services[1].latency->max_age_s = 1000;
+  Sensors sensors(config, {0}, [](const std::string&) { return std::string(); });
+  std::map<std::string, std::string> missing;
+  const auto services = sensors.read({1, 1, 1}, {}, {}, missing);
+  EXPECT_FALSE(services[0].latency);
+  EXPECT_TRUE(services[1].latency);
 }
 
 // Pods that ask for services come and go: who stays keeps what was measured of it.
@@ -83,6 +102,25 @@ TEST(SensorsTest, TheListOfServicesMayChangeBetweenTwoReadings) {
   EXPECT_EQ(sensors.watched()[0].counters.threads, 3U);
 }
 
+TEST(SensorsTest, ALatencyWithoutThePercentileOfTheTargetHasAReason) {
+  const Tree tree;
+  tree.write("t.jsonl", "{\"p50_ms\": 4}\n");
+  Config config = tree.config();
+  config.services.resize(1);
+  config.services[0].spec.target_ms = 5;
+  config.services[0].latency = LatencySource{};
+  config.services[0].latency->file = tree / "t.jsonl";
+  Sensors sensors(config, {0}, [](const std::string&) { return std::string(); });
+  std::map<std::string, std::string> missing;
+  EXPECT_EQ(sensors.read({1, 1, 1}, {}, {}, missing)[0].latency->p50_ms, 4);
+  EXPECT_EQ(missing["latency.lc"],
+            "the latency has no p99_ms, the percentile of the target; send it, or set percentile");
+  config.services[0].spec.percentile = "p50";
+  missing.clear();
+  (void)sensors.read({2, 2, 1}, {}, {}, missing);
+  EXPECT_FALSE(missing.contains("latency.lc")) << missing["latency.lc"];
+}
+
 TEST(Usage, GoneProcessesSayWhy) {
   const Tree tree;
   Match match;
@@ -119,10 +157,40 @@ TEST(Usage, CgroupTwoCountsCpuAndThrottling) {
   EXPECT_FALSE(after_reset.cpu_usage_cores);
 }
 
+TEST(Usage, MemoryOfACgroupCountsWhatProcessesShareOnce) {
+  Tree tree;
+  tree.cgroup2("a", 4711);
+  tree.write("cgroup/a/cpu.stat", "usage_usec 1\n");
+  tree.write("cgroup/a/cgroup.procs", "4711\n4712\n");
+  write_process(tree, 4711, 0, 0);
+  write_process(tree, 4712, 0, 0);
+  Match match;
+  match.cgroup = "a";
+  const auto rss_mib = [&] {
+    UsageSensor usage(tree.roots(), match);
+    Counters counters;
+    EXPECT_TRUE(usage.read({1, 1, 1}, counters));
+    return counters.rss_mib;
+  };
+  EXPECT_EQ(rss_mib(), 4.0) << "of two processes, where the cgroup does not count";
+  tree.write("cgroup/a/memory.current", "5242880\n");
+  EXPECT_EQ(rss_mib(), 4.0) << "files may be most of it";
+  tree.write("cgroup/a/memory.stat", "anon 3145728\nfile 2097152\ninactive_file 2097152\n");
+  EXPECT_EQ(rss_mib(), 3.0);
+}
+
 TEST(CpuTicks, TheNameMayHoldAnything) {
   EXPECT_EQ(cpu_ticks("1 (a) ) (b) S 1 1 1 0 -1 0 0 0 0 0 7 5 0"), 12U);
   EXPECT_FALSE(cpu_ticks("1 (a) S 1 1"));
   EXPECT_FALSE(cpu_ticks("garbage"));
+}
+
+TEST(PerfReadings, AreScaledOverTheIntervalNotOverTheLifeOfTheThread) {
+  const PerfReading before{1000, 3600, 3600};  // alone all the time, and now with half of it
+  EXPECT_DOUBLE_EQ(*counted_between(before, {1100, 3700, 3650}), 200);
+  EXPECT_DOUBLE_EQ(*counted_between(before, before), 0) << "it slept";
+  EXPECT_FALSE(counted_between(before, {1000, 3700, 3600})) << "it ran, and nobody counted";
+  EXPECT_DOUBLE_EQ(*counted_between({}, {50, 10, 10}), 50);
 }
 
 TEST(CacheMonitor, SumsDomainsAndSeesResets) {
@@ -171,12 +239,27 @@ TEST(Frequency, MeanOverTheCpusOfTheService) {
   const Tree tree;
   tree.write("sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "2000000\n");
   tree.write("sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "3000000\n");
-  FrequencySensor sensor(tree / "sys", {0, 1, 2});
+  FrequencySensor sensor(tree / "sys", {0, 1, 2}, [] { return 0.0; });
   ASSERT_TRUE(sensor.available());
   EXPECT_DOUBLE_EQ(*sensor.mean_ghz({0, 1}, {1, 1, 1}), 2.5);
   EXPECT_DOUBLE_EQ(*sensor.mean_ghz({1}, {1, 1, 1}), 3.0);
   EXPECT_FALSE(sensor.mean_ghz({2}, {1, 1, 1}));
   EXPECT_FALSE(FrequencySensor(tree / "none", {0}).available());
+}
+
+TEST(Frequency, WhereReadingIsSlowTheCpusTakeTurns) {
+  const Tree tree;
+  for (int cpu = 0; cpu < 3; ++cpu) {
+    tree.write("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpufreq/scaling_cur_freq",
+               std::to_string(cpu + 1) + "000000\n");
+  }
+  double wall_s = 0;
+  FrequencySensor sensor(tree / "sys", {0, 1, 2}, [&wall_s] { return wall_s += 0.010; });
+  EXPECT_DOUBLE_EQ(*sensor.mean_ghz({0, 1, 2}, {1, 1, 1}), 1.0) << "the others were not read yet";
+  EXPECT_DOUBLE_EQ(*sensor.mean_ghz({0, 1, 2}, {2, 2, 1}), 1.5);
+  EXPECT_DOUBLE_EQ(*sensor.mean_ghz({0, 1, 2}, {3, 3, 1}), 2.0);
+  tree.write("sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "7000000\n");
+  EXPECT_DOUBLE_EQ(*sensor.mean_ghz({0, 1, 2}, {4, 4, 1}), 4.0);
 }
 
 // No hardware PMU in most test machines: software events of the same call stand in for them.

@@ -48,7 +48,7 @@ class Sender {
 class DatagramTest : public testing::Test {
  protected:
   DatagramTest() : socket_(sockets_.get(path(), 0660)) {
-    if (socket_) latency_.emplace(socket_, 3.0);
+    if (socket_) latency_.emplace(&sockets_, path(), 0660, 3.0);
   }
   fs::path path() const { return tree_ / "moses.sock"; }
   Result<Latency> next(double length_s = 1) {
@@ -155,6 +155,24 @@ TEST_F(DatagramTest, ASocketWhoseFileWasRemovedIsMadeAnew) {
   EXPECT_EQ(service.send("{}"), 0);
   EXPECT_EQ((*again)->take().lines.size(), 1U);
   EXPECT_EQ(sockets_.find(path()), again->get());
+}
+
+TEST_F(DatagramTest, ASocketWhoseFileWasRemovedIsMadeAnewAtTheNextReading) {
+  fs::remove(path());
+  EXPECT_THAT(next().error().message, HasSubstr("no datagram has arrived yet"));
+  EXPECT_EQ(Sender(path()).send("{\"p99_ms\": 4}"), 0);
+  EXPECT_EQ(next()->p99_ms, 4.0);
+}
+
+TEST(DatagramLatencyTest, ADirectoryThatComesLaterIsSeen) {
+  const ScratchTree tree;
+  TelemetrySockets sockets;
+  DatagramLatency latency(&sockets, tree / "later/s.sock", 0660, 3.0);
+  EXPECT_THAT(latency.read({1, 1, 1}).error().message, HasSubstr("does not exist"));
+  fs::create_directory(tree / "later");
+  EXPECT_THAT(latency.read({2, 2, 1}).error().message, HasSubstr("no datagram has arrived yet"));
+  EXPECT_EQ(Sender(tree / "later/s.sock").send("{\"p99_ms\": 4}"), 0);
+  EXPECT_EQ(latency.read({3, 3, 1})->p99_ms, 4.0);
 }
 
 TEST(TelemetrySocket, AStaleFileIsReplacedALiveOneIsNot) {

@@ -114,6 +114,51 @@ TEST_F(TelemetryFileTest, AFileFromTheFutureGrowsOldToo) {
   EXPECT_EQ(next()->sample.latency.p99_ms, 2.0);
 }
 
+TEST_F(TelemetryFileTest, OnlyACompleteNewLineRenewsTheAge) {
+  tree_.write("t.jsonl", "{\"p99_ms\": 1}\n");
+  for (int interval = 0; interval < 3; ++interval) {
+    EXPECT_TRUE(next());
+    tree_.append("t.jsonl", "{\"p99");
+    fs::last_write_time(tree_ / "t.jsonl", fs::file_time_type::clock::now());
+  }
+  (void)next();
+  EXPECT_THAT(next().error().message, HasSubstr("is stale"));
+}
+
+TEST_F(TelemetryFileTest, AFileThatIsOnlyTouchedGrowsOld) {
+  tree_.write("t.jsonl", "{\"p99_ms\": 1}\n");
+  fs::last_write_time(tree_ / "t.jsonl", fs::file_time_type::clock::now() - std::chrono::seconds(60));
+  EXPECT_THAT(next().error().message, HasSubstr("is stale"));
+  for (int interval = 0; interval < 5; ++interval) {
+    fs::last_write_time(tree_ / "t.jsonl", fs::file_time_type::clock::now() + std::chrono::seconds(interval));
+    EXPECT_FALSE(next());
+  }
+}
+
+TEST_F(TelemetryFileTest, AFileThatIsWrittenOverAtTheSameLengthIsRead) {
+  tree_.write("t.jsonl", "{\"p99_ms\": 1}\n{\"p99_ms\": 2}\n");
+  EXPECT_EQ(next()->sample.latency.p99_ms, 2.0);
+  for (int interval = 3; interval < 9; ++interval) {
+    tree_.write("t.jsonl", "{\"p99_ms\": 0}\n{\"p99_ms\": " + std::to_string(interval) + "}\n");
+    fs::last_write_time(tree_ / "t.jsonl", fs::file_time_type::clock::now() + std::chrono::seconds(interval));
+    const auto& reading = next();
+    ASSERT_TRUE(reading) << reading.error().message;
+    EXPECT_EQ(reading->sample.latency.p99_ms, interval);
+  }
+}
+
+TEST_F(TelemetryFileTest, APathThatFailsForAMomentBringsNoLineTwice) {
+  tree_.write("t.jsonl", "{\"samples\": 1}\n{\"samples\": 2}\n");
+  (void)next();
+  fs::rename(tree_ / "t.jsonl", tree_ / "away.jsonl");
+  EXPECT_FALSE(next());
+  fs::rename(tree_ / "away.jsonl", tree_ / "t.jsonl");
+  tree_.append("t.jsonl", "{\"samples\": 4}\n");
+  const auto& reading = next();
+  ASSERT_TRUE(reading) << reading.error().message;
+  EXPECT_EQ(reading->sample.latency.samples, 4U);
+}
+
 TEST_F(TelemetryFileTest, AgeIsNodeTime) {
   TelemetryFile fast(tree_ / "t.jsonl", 3.0, 100.0);
   tree_.write("t.jsonl", "{\"p99_ms\": 1}\n");

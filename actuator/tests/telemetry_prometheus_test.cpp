@@ -2,12 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <memory>
 #include <mutex>
 
+#include "domain/mixture.h"
 #include "fake_server.h"
 #include "telemetry/latency_sources.h"
 #include "telemetry/prometheus_text.h"
@@ -39,6 +41,21 @@ TEST(Quantile, NothingObservedIsNoLatency) {
   EXPECT_FALSE(quantile({}, 0.5));
 }
 
+TEST(Quantile, WithoutAFiniteBoundNothingIsKnownAndNotZero) {
+  EXPECT_FALSE(quantile({{{infinity, 100}}, {}, {}}, 0.5));
+  EXPECT_FALSE(quantile({{{0, 0}, {infinity, 100}}, {}, {}}, 0.5));
+  EXPECT_DOUBLE_EQ(*quantile({{{0, 60}, {infinity, 100}}, {}, {}}, 0.5), 0) << "these took no time";
+}
+
+TEST(LatencyOf, WhatIsNotFiniteOrBelowZeroIsMissing) {
+  const auto latency = latency_of({{{1e308, 100}, {infinity, 100}}, -5.0, 100.0}, 1000.0);
+  ASSERT_TRUE(latency);
+  EXPECT_FALSE(latency->p50_ms);
+  EXPECT_FALSE(latency->p99_ms);
+  EXPECT_FALSE(latency->mean_ms);
+  EXPECT_EQ(latency->samples, 100U);
+}
+
 TEST(Difference, CountersThatWentBackwardsAreAReset) {
   EXPECT_FALSE(difference({{{1, 5}, {infinity, 9}}, {}, {}}, {{{1, 6}, {infinity, 9}}, {}, {}}));
   EXPECT_FALSE(difference({{{2, 7}, {infinity, 9}}, {}, {}}, {{{1, 6}, {infinity, 9}}, {}, {}}));
@@ -46,6 +63,14 @@ TEST(Difference, CountersThatWentBackwardsAreAReset) {
   ASSERT_TRUE(gained);
   EXPECT_EQ(gained->buckets[0].count, 1);
   EXPECT_EQ(gained->sum, 3.0);
+}
+
+TEST(Difference, GrowthThatFallsFromOneBoundToTheNextIsRaised) {
+  const auto gained =
+      difference({{{1, 10}, {2, 12}, {infinity, 12}}, {}, {}}, {{{1, 5}, {2, 8}, {infinity, 8}}, {}, {}});
+  ASSERT_TRUE(gained);
+  EXPECT_EQ(gained->buckets[1].count, 5);
+  EXPECT_EQ(gained->buckets[2].count, 5);
 }
 
 const std::string exposition = R"(# HELP rt Response time.
@@ -59,25 +84,124 @@ rt_count{path="/a"} 20
 other_metric 5
 )";
 
+// All that was ever observed, as after a start of every series.
+Result<Histogram> total(std::string_view text, const std::map<std::string, std::string>& labels = {}) {
+  const auto series = parse_histograms(text, "rt", labels);
+  if (!series) return series.error();
+  return gained_between(*series, {});
+}
+
 TEST(PrometheusText, LabelsSelectSeriesAndTheRestIsSummed) {
-  const auto a = parse_histogram(exposition, "rt", {{"path", "/a"}});
+  const auto a = parse_histograms(exposition, "rt", {{"path", "/a"}});
   ASSERT_TRUE(a) << a.error().message;
-  EXPECT_EQ(a->buckets.size(), 2U);
-  EXPECT_EQ(a->buckets[0].count, 10);
-  EXPECT_TRUE(std::isinf(a->buckets[1].upper));
-  EXPECT_EQ(a->sum, 3.5);
-  EXPECT_EQ(parse_histogram(exposition, "rt", {})->buckets[1].count, 22);
-  EXPECT_EQ(parse_histogram(exposition, "rt", {{"path", "/b \"x\""}})->buckets[1].count, 2);
+  ASSERT_EQ(a->size(), 1U);
+  const Histogram& series = a->begin()->second;
+  EXPECT_EQ(series.buckets.size(), 2U);
+  EXPECT_EQ(series.buckets[0].count, 10);
+  EXPECT_TRUE(std::isinf(series.buckets[1].upper));
+  EXPECT_EQ(series.sum, 3.5);
+  EXPECT_EQ(series.count, 20);
+  EXPECT_EQ(parse_histograms(exposition, "rt", {})->size(), 2U);
+  EXPECT_EQ(total(exposition)->buckets[1].count, 22);
+  EXPECT_EQ(total(exposition, {{"path", "/b \"x\""}})->buckets[1].count, 2);
 }
 
 TEST(PrometheusText, ErrorsSayWhatToCheck) {
-  EXPECT_THAT(parse_histogram(exposition, "latency", {}).error().message, HasSubstr("no histogram 'latency'"));
-  EXPECT_THAT(parse_histogram(exposition, "rt", {{"path", "/c"}}).error().message, HasSubstr("check labels"));
-  EXPECT_THAT(parse_histogram("<html>hello", "rt", {}).error().message, HasSubstr("begins with '<html>hello'"));
-  EXPECT_FALSE(parse_histogram("rt_bucket{le=\"0.1\" 5\n", "rt", {}));
-  EXPECT_FALSE(parse_histogram("rt_bucket{path=\"x\"} 5\n", "rt", {}));
-  EXPECT_FALSE(parse_histogram("rt_bucket{le=\"1\"} many\n", "rt", {}));
-  EXPECT_FALSE(parse_histogram("", "rt", {}));
+  EXPECT_THAT(parse_histograms(exposition, "latency", {}).error().message, HasSubstr("no histogram 'latency'"));
+  EXPECT_THAT(total(exposition, {{"path", "/c"}}).error().message, HasSubstr("check labels"));
+  EXPECT_THAT(total("<html>hello").error().message, HasSubstr("begins with '<html>hello'"));
+  EXPECT_FALSE(total("rt_bucket{le=\"0.1\" 5\n"));
+  EXPECT_FALSE(total("rt_bucket{path=\"x\"} 5\n"));
+  EXPECT_FALSE(total("rt_bucket{le=\"1\"} many\n"));
+  EXPECT_FALSE(total(""));
+}
+
+TEST(PrometheusText, BucketsThatAreNoLatenciesAreRefused) {
+  for (const char* bound : {"-1", "-Inf", "NaN", "1e308", "x"}) {
+    const std::string text = std::string("rt_bucket{le=\"") + bound + "\"} 5\nrt_bucket{le=\"+Inf\"} 5\n";
+    EXPECT_THAT(total(text).error().message, HasSubstr("expected le from 0 to 1e18 or +Inf")) << bound;
+  }
+  for (const char* count : {"-1", "NaN", "+Inf", "1e300"}) {
+    const std::string text = std::string("rt_bucket{le=\"1\"} ") + count + "\n";
+    EXPECT_THAT(total(text).error().message, HasSubstr("a count from 0 to 1e15")) << count;
+  }
+  EXPECT_THAT(total("rt_bucket{le=\"1\"} 5\nrt_bucket{le=\"2\"} 4\n").error().message, HasSubstr("do not ascend"));
+  EXPECT_THAT(total("rt_bucket{le=\"1\"} 5\nrt_bucket{le=\"1.0\"} 5\n").error().message, HasSubstr("each bound once"));
+}
+
+// What a service serves that has native histograms only.
+TEST(PrometheusText, AHistogramWithoutAFiniteBucketIsRefusedWithWhatToDo) {
+  EXPECT_THAT(total("rt_bucket{le=\"+Inf\"} 5\nrt_sum 3\nrt_count 5\n").error().message,
+              HasSubstr("'rt' has no finite bucket; give the histogram classic buckets"));
+}
+
+TEST(PrometheusText, ASumThatIsNoneIsMissing) {
+  const auto read = total("rt_bucket{le=\"1\"} 5\nrt_sum NaN\nrt_count 5\n");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_FALSE(read->sum);
+}
+
+TEST(PrometheusText, TabsBeforeATimeAndNamesInQuotes) {
+  const auto read = total(
+      "{\"my.metric\",path=\"/a\"} 7\n"
+      "rt_bucket{\"my.label\"=\"x\",le=\"1\"}\t5\t1700000000\n"
+      "rt_bucket{\"my.label\"=\"x\",le=\"+Inf\"} 6\n",
+      {{"my.label", "x"}});
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->buckets[1].count, 6);
+}
+
+TEST(PrometheusText, TooManySeriesAreRefused) {
+  std::string text;
+  for (std::size_t i = 0; i <= most_series; ++i) text += "rt_bucket{a=\"" + std::to_string(i) + "\",le=\"1\"} 1\n";
+  EXPECT_THAT(total(text).error().message, HasSubstr("more than 4096 series; select some of them with labels"));
+}
+
+// The lines of one series with these counts at .1, .25 and +Inf.
+std::string series(const std::string& name, std::array<int, 3> counts) {
+  std::string text;
+  const std::array<const char*, 3> bounds{"0.1", "0.25", "+Inf"};
+  for (std::size_t i = 0; i < bounds.size(); ++i) {
+    text += "rt_bucket{pod=\"" + name + "\",le=\"" + bounds[i] + "\"} " + std::to_string(counts[i]) + "\n";
+  }
+  return text;
+}
+
+TEST(GainedBetween, AResetOfOneSeriesCountsFromZeroAndIsNotHiddenByTheOthers) {
+  const auto before = parse_histograms(series("a", {0, 200, 200}) + series("b", {5000, 5000, 5000}), "rt", {});
+  const auto after = parse_histograms(series("a", {0, 100, 100}) + series("b", {6500, 6500, 6500}), "rt", {});
+  const auto gained = gained_between(*after, *before);
+  ASSERT_TRUE(gained) << gained.error().message;
+  const auto latency = latency_of(*gained, 1000.0);
+  EXPECT_EQ(latency->samples, 1600U);
+  EXPECT_NEAR(*latency->p99_ms, 226, 1e-6);
+}
+
+TEST(GainedBetween, ANewSeriesCountsFromZero) {
+  const auto before = parse_histograms(series("a", {10, 10, 10}), "rt", {});
+  const auto after = parse_histograms(series("a", {10, 10, 10}) + series("b", {0, 30, 30}), "rt", {});
+  EXPECT_EQ(gained_between(*after, *before)->buckets.back().count, 30);
+}
+
+TEST(GainedBetween, SeriesWithOtherBoundsAreMixedNotAdded) {
+  const auto read = total(
+      "rt_bucket{a=\"1\",le=\"0.1\"} 100\nrt_bucket{a=\"1\",le=\"+Inf\"} 100\n"
+      "rt_bucket{a=\"2\",le=\"0.05\"} 10\nrt_bucket{a=\"2\",le=\"0.2\"} 10\nrt_bucket{a=\"2\",le=\"+Inf\"} 10\n");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_NEAR(*latency_of(*read, 1000.0)->p95_ms, 94.5, 1e-6);
+}
+
+TEST(GainedBetween, NothingGainedIsNoLatency) {
+  const auto read = parse_histograms(exposition, "rt", {});
+  EXPECT_FALSE(latency_of(*gained_between(*read, *read), 1000.0));
+}
+
+TEST(GainedBetween, TooManySetsOfBoundsAreAnError) {
+  std::string text;
+  for (std::size_t i = 0; i <= most_shapes; ++i) {
+    text += "rt_bucket{a=\"" + std::to_string(i) + "\",le=\"" + std::to_string(i + 1) + "\"} 1\n";
+  }
+  EXPECT_THAT(total(text).error().message, HasSubstr("more than 16 different sets of bounds"));
 }
 
 class PrometheusLatencyTest : public testing::Test {
@@ -117,14 +241,26 @@ TEST_F(PrometheusLatencyTest, PercentilesAreOfTheLastInterval) {
   EXPECT_EQ(latency->requests_per_s, 50.0);
 }
 
-TEST_F(PrometheusLatencyTest, ResetAndIdleHaveNoLatency) {
+TEST_F(PrometheusLatencyTest, AResetCountsFromZeroAndAnIdleIntervalHasNoLatency) {
   serve(100, 0, 1);
   (void)next();
   serve(5, 0, 0.1);
-  EXPECT_THAT(next().error().message, HasSubstr("reset"));
+  EXPECT_EQ(next()->samples, 5U);
   EXPECT_THAT(next().error().message, HasSubstr("no request"));
   serve(15, 0, 0.2);
-  EXPECT_TRUE(next());
+  EXPECT_EQ(next()->samples, 10U);
+}
+
+// As Envoy, which merges its histograms every 5 s.
+TEST_F(PrometheusLatencyTest, WhatGrowsOnlyNowAndThenHasTheRateOfThatTime) {
+  serve(100, 0, 1);
+  (void)next();
+  EXPECT_FALSE(next());
+  EXPECT_FALSE(next());
+  serve(160, 0, 2);
+  EXPECT_EQ(next()->requests_per_s, 10.0);
+  serve(180, 0, 2);
+  EXPECT_EQ(next()->requests_per_s, 10.0);
 }
 
 TEST_F(PrometheusLatencyTest, HtmlIsOneClearErrorAndTheNextReadingIsAFirstOne) {
@@ -176,9 +312,30 @@ TEST(MetricsScrapeTest, APlaceThatWasGivenBackIsGivenAgain) {
   const std::size_t first = scrape.add(server.url() + "/first");
   const std::size_t second = scrape.add(server.url() + "/second", true);
   scrape.remove(first);
-  EXPECT_EQ(scrape.answer(second, {1, 1.0, 1.0})->body, "GET /second");
+  EXPECT_EQ((*scrape.answer(second, {1, 1.0, 1.0}))->body, "GET /second");
   EXPECT_EQ(scrape.add(server.url() + "/third"), first);
-  EXPECT_EQ(scrape.answer(first, {2, 2.0, 1.0})->body, "GET /third");
+  EXPECT_EQ((*scrape.answer(first, {2, 2.0, 1.0}))->body, "GET /third");
+}
+
+TEST(MetricsScrapeTest, ServicesAtOneAddressShareItsAnswer) {
+  const FakeServer server([](const std::string&) {
+    return http(
+        200, "text/plain",
+        "rt_bucket{pod=\"a\",le=\"1\"} 1\nrt_bucket{pod=\"b\",le=\"1\"} 1\n" + std::string(6 << 20, '#') + "\n");
+  });
+  auto scrape = std::make_shared<MetricsScrape>(30.0);
+  PrometheusLatency a({server.url() + "/metrics", "rt", {{"pod", "a"}}, 1000.0}, scrape);
+  PrometheusLatency b({server.url() + "/metrics", "rt", {{"pod", "b"}}, 1000.0}, scrape);
+  auto c = std::make_unique<PrometheusLatency>(PrometheusSource{server.url() + "/metrics", "rt", {}, 1000.0}, scrape);
+  for (std::uint64_t turn = 1; turn <= 2; ++turn) {
+    const char* const expected = turn == 1 ? "first reading" : "no request";
+    EXPECT_THAT(a.read({turn, 0, 1}).error().message, HasSubstr(expected));
+    EXPECT_THAT(b.read({turn, 0, 1}).error().message, HasSubstr(expected));
+    EXPECT_THAT(c->read({turn, 0, 1}).error().message, HasSubstr(expected));
+  }
+  EXPECT_EQ(server.requests(), 2);
+  c.reset();
+  EXPECT_THAT(a.read({3, 0, 1}).error().message, HasSubstr("no request"));
 }
 
 TEST(MetricsScrapeTest, TenEndpointsThatHangCostAsMuchAsOne) {
@@ -192,7 +349,7 @@ TEST(MetricsScrapeTest, TenEndpointsThatHangCostAsMuchAsOne) {
   EXPECT_FALSE(scrape.answer(0, interval));
   const auto answer = scrape.answer(last, interval);
   ASSERT_TRUE(answer) << answer.error().message;
-  EXPECT_EQ(answer->body, "x 1\n");
+  EXPECT_EQ((*answer)->body, "x 1\n");
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10)) << "one after the other takes 20 s";
 }
 

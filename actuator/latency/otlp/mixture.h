@@ -1,25 +1,18 @@
-// What several series gained in one interval, together: pods of a service, its routes, its status codes.
+// What several series gained in one interval, together, whichever kind of histogram they have.
 #pragma once
 
 #include <vector>
 
-#include "domain/histogram.h"
+#include "domain/mixture.h"
 #include "otlp/exponential.h"
 
 namespace osml::latency::otlp {
 
-// One histogram of the observations of several, whatever their bounds: in each of them observations lie evenly between
-// two bounds, and those beyond its last finite bound have that bound, as quantile() has it. So a percentile of the
-// result is that of all observations under that rule. Its sum and count are those of all, missing where one lacks it.
-Histogram mix(const std::vector<Histogram>& parts);
-
 class Mixture {
  public:
-  // Different sets of bounds, and units of exponential histograms, in one interval.
-  static constexpr std::size_t most_shapes = 16;
-
-  // Bounds in milliseconds. False where it has a shape that is one too many: it is not added.
-  bool add(const Histogram& gained);
+  // Bounds in milliseconds. False where it has a shape that is one more than most_shapes: it is not added.
+  bool add(const Histogram& gained) { return add_part(plain_, gained); }
+  // The same for units.
   bool add(const Exponential& gained);
   // Of all that was added: all but the rate and the age. None where nothing was observed. Then empty.
   std::optional<Latency> take();

@@ -50,6 +50,26 @@ TEST(Interval, RequestsThatAClientLeftOutCountInTheRateAndTheMean) {
   EXPECT_EQ(line["samples"], 2);
 }
 
+TEST(Interval, RequestsThatAClientLeftOutCountInThePercentiles) {
+  Interval interval;
+  for (int k = 0; k < 100; ++k) interval.add({1.0, 10});
+  for (int k = 0; k < 50; ++k) interval.add({100.0, 1});
+  const auto line = line_of(interval);
+  EXPECT_EQ(line["p50_ms"], 1.0);
+  EXPECT_EQ(line["p95_ms"], 1.0);
+  EXPECT_EQ(line["p99_ms"], 100.0);
+  EXPECT_EQ(line["samples"], 150);
+}
+
+TEST(Interval, ASampleOfTooManyKeepsTheirWeights) {
+  Interval interval;
+  for (std::size_t k = 0; k < 2 * Interval::most_kept; ++k) {
+    interval.add(k % 2 == 0 ? Request{1.0, 99} : Request{100.0, 1});
+  }
+  const auto line = line_of(interval);
+  EXPECT_EQ(line["p95_ms"], 1.0);
+}
+
 TEST(Interval, OfTooManyASampleIsKeptThatIsTheSameForTheSameSeed) {
   Interval one(3);
   Interval other(3);

@@ -79,12 +79,12 @@ TEST(Mixture, WithoutASumOfOneTheMeanOfAllIsMissing) {
 
 TEST(Mixture, TooManySetsOfBoundsAreRefused) {
   Mixture mixture;
-  for (std::size_t i = 0; i < Mixture::most_shapes; ++i) {
+  for (std::size_t i = 0; i < most_shapes; ++i) {
     EXPECT_TRUE(mixture.add(of({{1.0 + static_cast<double>(i), 1}, {infinity, 1}})));
   }
   EXPECT_FALSE(mixture.add(of({{0.5, 1}, {infinity, 1}})));
   EXPECT_TRUE(mixture.add(of({{1.0, 1}, {infinity, 1}})));
-  EXPECT_EQ(mixture.take()->samples, Mixture::most_shapes + 1);
+  EXPECT_EQ(mixture.take()->samples, most_shapes + 1);
 }
 
 // How many observations are at most `value` under the rule, one histogram at a time.

@@ -25,6 +25,24 @@ TEST(RequestText, NginxAndHaproxyThroughSyslog) {
   EXPECT_THAT(latencies("\"osml=0.5\"", {}), ElementsAre(500.0));
 }
 
+// $upstream_response_time after a retry, and after another group of servers.
+TEST(RequestText, ListsOfNginxAreSummed) {
+  EXPECT_THAT(latencies("osml=0.001, 5.000", {}), ElementsAre(5001.0));
+  EXPECT_THAT(latencies("osml=0.001, 5.000 : 0.020 200 0.500", {}), ElementsAre(5021.0));
+  EXPECT_THAT(latencies("osml=-, 5.000", {}), ElementsAre(5000.0));
+  EXPECT_THAT(latencies("osml=0.250, 200, /index", {}), ElementsAre(250.0)) << "the next field of the log";
+  EXPECT_THAT(latencies("osml=0.250, 123", {}), ElementsAre(250.0));
+  EXPECT_THAT(latencies("osml=-, -", {}), IsEmpty());
+}
+
+TEST(RequestText, SeveralValuesInOneLineOfDogStatsd) {
+  const Format statsd{true, "search.request", 1000.0};
+  EXPECT_THAT(latencies("search.request:1:2:3.5|ms|#env:a", statsd), ElementsAre(1.0, 2.0, 3.5));
+  EXPECT_THAT(latencies("search.request:1:x:3|ms|@0.5", statsd), ElementsAre(1.0, 3.0));
+  EXPECT_THAT(latencies("search.request.other:1|ms", statsd), IsEmpty());
+  EXPECT_THAT(latencies("my.search.request:1|ms", statsd), IsEmpty());
+}
+
 TEST(RequestText, OnlyAWordOfTheLogIsTheKey) {
   EXPECT_THAT(latencies("notosml=9 osml=0.001", {}), ElementsAre(1.0));
   EXPECT_THAT(latencies("notosml=9", {}), IsEmpty());

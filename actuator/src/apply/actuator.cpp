@@ -72,6 +72,7 @@ Result<Actuator> Actuator::open(const Config& config, ActuatorOptions options) {
   return Actuator(std::move(state));
 }
 
+bool Actuator::throttles_in_software() const { return state_->throttles_in_software(); }
 const Platform& Actuator::platform() const { return state_->platform; }
 const std::map<std::string, std::string>& Actuator::missing() const { return state_->missing; }
 const std::vector<Mechanism>& Actuator::mechanisms() const { return state_->mechanisms; }

@@ -41,6 +41,9 @@ class Actuator {
   Actuator& operator=(const Actuator&) = delete;
   ~Actuator();  // releases the lock; restores nothing (call restore())
 
+  // The regulator is on, and the machine has no MBA: budgets are in MB/s, and nobody else enforces them.
+  [[nodiscard]] bool throttles_in_software() const;
+
   // As of open() or the last reconcile(), which sees CPUs and cache domains come and go.
   [[nodiscard]] const Platform& platform() const;
   // Mechanism -> why this node does not have it. Goes into Observation.missing together with the sensors' own.

@@ -164,6 +164,8 @@ Status Actuator::State::read_curve() {
   return done();
 }
 
+bool Actuator::State::throttles_in_software() const { return config->bandwidth.regulator && !(resctrl && resctrl->mb); }
+
 void Actuator::State::set_throttle(Platform& now) const {
   if (curve) {
     now.mba = curve->range();

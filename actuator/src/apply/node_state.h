@@ -92,6 +92,7 @@ struct Actuator::State {
   // Reads bandwidth.curve, where one is configured and the kernel's unit is the curve's.
   Status read_curve();
   void set_group_room(Platform& now);
+  [[nodiscard]] bool throttles_in_software() const;
   // The range of throttles that decisions may use.
   void set_throttle(Platform& now) const;
   // What decisions may ask of the clock, and why not.

@@ -49,7 +49,10 @@ Result<bool> Brake::engage() {
   if (!now) return now.error();
   if (*now == "1" && !is_ours()) return false;
   if (Status noted = write_mark(mark_, file_.string()); !noted) return noted.error();
-  if (Status written = write_command(file_, "1\n"); !written) return written.error();
+  if (Status written = write_command(file_, "1\n"); !written) {
+    ::unlink(mark_.c_str());  // or what somebody else freezes later would be taken for ours
+    return written.error();
+  }
   return true;
 }
 

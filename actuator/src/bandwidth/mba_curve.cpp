@@ -6,6 +6,7 @@
 
 #include "base/number.h"
 #include "base/units.h"
+#include "config/config.h"
 
 namespace osml {
 
@@ -14,7 +15,6 @@ namespace {
 constexpr const char* schema = "osml/mba-curve/v1";
 constexpr std::size_t most_points = 4096;
 constexpr double most_gbps = 1e5;
-constexpr unsigned most_setting = 16'000'000;
 
 unsigned to_mbps(double gbps) { return static_cast<unsigned>(std::llround(gbps * mb_per_gb)); }
 
@@ -37,7 +37,7 @@ Result<MbaCurve> MbaCurve::make(std::string unit, std::vector<CurvePoint> points
     if (!(point.gbps > 0 && point.gbps <= most_gbps)) {
       return wrong(where + ".gbps is " + format_number(point.gbps) + ", expected GB/s above 0");
     }
-    if (point.setting > most_setting || (i > 0 && point.setting <= points[i - 1].setting)) {
+    if (point.setting > most_mba || (i > 0 && point.setting <= points[i - 1].setting)) {
       return wrong(where + ".setting is " + std::to_string(point.setting) + ", expected settings in ascending order");
     }
     if (i > 0) point.gbps = std::max(point.gbps, points[i - 1].gbps);
@@ -92,7 +92,7 @@ Result<MbaCurve> parse_curve(const std::string& text, const std::string& file) {
   for (const auto& item : *list) {
     const bool whole = item.is_object() && item.contains("setting") && item.contains("gbps") &&
                        item["setting"].is_number_unsigned() && item["gbps"].is_number();
-    if (!whole || item["setting"].get<std::uint64_t>() > most_setting) {
+    if (!whole || item["setting"].get<std::uint64_t>() > most_mba) {
       return refuse("points[" + std::to_string(points.size()) +
                     "], expected {\"setting\": whole number, \"gbps\": number}");
     }

@@ -78,6 +78,12 @@ void read_head(CURL* curl, HttpAnswer& answer) {
   if (seconds > 0) answer.retry_after_s = static_cast<double>(seconds);
 }
 
+void wait_for_answers(CURLM* multi, double most_s, const WhileWaiting& meanwhile) {
+  constexpr double ms_per_s = 1000;
+  const double wait_s = meanwhile ? std::min(most_s, meanwhile()) : most_s;
+  (void)curl_multi_poll(multi, nullptr, 0, static_cast<int>(std::ceil(wait_s * ms_per_s)), nullptr);
+}
+
 Error connection_error(const std::string& url, CURLcode code, const CurlWords& words) {
   const std::string why = words.front() != '\0' ? words.data() : curl_easy_strerror(code);
   return Error{kind_of(code), url + ": " + why, code == CURLE_OPERATION_TIMEDOUT ? ETIMEDOUT : 0};

@@ -23,6 +23,8 @@ HeaderList json_headers(const std::string& token, const std::string& content_typ
 void set_json_body(CURL* curl, const std::string& body, const HeaderList& headers);
 // Status, content type and Retry-After of the answer that just came.
 void read_head(CURL* curl, HttpAnswer& answer);
+// Until there is something to do for the transfers, and `most_s` at most.
+void wait_for_answers(CURLM* multi, double most_s, const WhileWaiting& meanwhile);
 Error connection_error(const std::string& url, CURLcode code, const CurlWords& words);
 
 }  // namespace osml

@@ -91,11 +91,11 @@ bool sends_token_in_the_clear(const ServerConfig& server) {
   return host != "localhost" && !host.starts_with("127.") && !rest.starts_with("[::1]");
 }
 
-DecisionClient::DecisionClient(const ServerConfig& server, std::string token)
+DecisionClient::DecisionClient(const ServerConfig& server, std::string token, WhileWaiting meanwhile)
     : url_(server.url + "/v1/decisions"),
       timeout_s_(server.timeout_s),
       token_(std::move(token)),
-      http_({.timeout_s = server.timeout_s, .tls = paths_of(server)}) {}
+      http_({.timeout_s = server.timeout_s, .tls = paths_of(server), .meanwhile = std::move(meanwhile)}) {}
 
 Answer DecisionClient::ask(const Observation& observation) {
   const auto response = http_.post_json(url_, dump(observation), token_);

@@ -56,7 +56,7 @@ class DecisionSource {
 class DecisionClient : public DecisionSource {
  public:
   // `token` is empty where the server wants none; see read_token().
-  DecisionClient(const ServerConfig& server, std::string token);
+  DecisionClient(const ServerConfig& server, std::string token, WhileWaiting meanwhile = {});
   Answer ask(const Observation& observation) override;
 
  private:

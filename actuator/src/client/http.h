@@ -4,6 +4,7 @@
 
 #include <curl/curl.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,10 +18,15 @@ struct TlsFiles {
   std::string ca, client_cert, client_key;
 };
 
+// What goes on while somebody waits for an answer: it does what is due, and says in how many seconds it wants to be
+// called again.
+using WhileWaiting = std::function<double()>;
+
 struct HttpLimits {
   double timeout_s = 0.5;  // wall time for everything: name, connection, answer
   std::size_t max_bytes = std::size_t{1} << 20U;
   TlsFiles tls = {};
+  WhileWaiting meanwhile = {};  // of HttpConnection and ParallelGet
   // Of HttpUpload alone:
   bool keep_body = true;  // false: the answer is counted and thrown away
   bool keep_open = true;  // false: each request has a connection of its own, with the certificates as they are then
@@ -52,9 +58,11 @@ class HttpConnection {
 
  private:
   Result<const HttpAnswer*> perform(const std::string& url);
+  CURLcode transfer();
   static std::size_t receive(char* data, std::size_t size, std::size_t count, void* self);
 
   HttpLimits limits_;
+  std::unique_ptr<CURLM, CURLMcode (*)(CURLM*)> multi_;  // keeps the connection open
   std::unique_ptr<CURL, void (*)(CURL*)> curl_;
   std::unique_ptr<curl_slist, void (*)(curl_slist*)> addresses_{nullptr, curl_slist_free_all};
   HttpAnswer answer_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <utility>
 
 #include "base/clock.h"
@@ -81,12 +80,11 @@ void ParallelGet::run() {
 }
 
 void ParallelGet::wait(double deadline_s) {
-  constexpr double ms_per_s = 1000;
   int running = 0;
   while (curl_multi_perform(multi_.get(), &running) == CURLM_OK && running > 0) {
-    const double left_ms = (deadline_s - monotonic_s()) * ms_per_s;
-    if (left_ms <= 0) return;
-    (void)curl_multi_poll(multi_.get(), nullptr, 0, static_cast<int>(std::ceil(left_ms)), nullptr);
+    const double left_s = deadline_s - monotonic_s();
+    if (left_s <= 0) return;
+    wait_for_answers(multi_.get(), left_s, limits_.meanwhile);
   }
 }
 

@@ -90,12 +90,13 @@ std::optional<std::uint64_t> amount(YamlSection& section, const char* key) {
 }
 
 Limits read_other_limits(YamlSection& section) {
+  constexpr unsigned most_weight = 10'000;  // of cgroup v2
   Limits limits;
   limits.min_cores_given = section.has("min_cores");
-  limits.min_mba = section.count("min_mba", 1);
-  limits.max_mba = section.count("max_mba", 1);
-  limits.min_weight = section.count("min_weight", 1);
-  limits.max_weight = section.count("max_weight", 1);
+  limits.min_mba = section.count("min_mba", 1, most_mba);
+  limits.max_mba = section.count("max_mba", 1, most_mba);
+  limits.min_weight = section.count("min_weight", 1, most_weight);
+  limits.max_weight = section.count("max_weight", 1, most_weight);
   limits.min_memory_mib = amount(section, "min_memory_mib");
   limits.max_memory_mib = amount(section, "max_memory_mib");
   limits.min_disk_iops = amount(section, "min_disk_iops");

@@ -134,12 +134,12 @@ std::optional<double> YamlSection::number(const char* key, const NumberRange& ra
   return std::nullopt;
 }
 
-std::optional<unsigned> YamlSection::count(const char* key, unsigned min) {
-  const std::string expected = "a whole number, " + std::to_string(min) + " or more";
+std::optional<unsigned> YamlSection::count(const char* key, unsigned min, unsigned max) {
+  const std::string expected = "a whole number from " + std::to_string(min) + " to " + std::to_string(max);
   const auto text = scalar(key, expected);
   if (!text) return std::nullopt;
   const auto value = parse_number<unsigned>(*text);
-  if (value && *value >= min && *value <= 65536) return value;
+  if (value && *value >= min && *value <= max) return value;
   wrong(key, expected);
   return std::nullopt;
 }

@@ -48,7 +48,7 @@ class YamlSection {
   std::optional<std::string> text(const char* key);
   std::optional<std::string> choice(const char* key, const std::vector<std::string_view>& allowed);
   std::optional<double> number(const char* key, const NumberRange& range);
-  std::optional<unsigned> count(const char* key, unsigned min);
+  std::optional<unsigned> count(const char* key, unsigned min, unsigned max = 65536);
   std::optional<fs::path> file(const char* key, const fs::path& relative_to);
   // The node below, undefined where absent or null.
   YAML::Node child(const char* key);

@@ -16,15 +16,6 @@ constexpr const char* why_dry = "nothing is applied; partition and assignments a
 
 constexpr double longest_peace_s = 60;  // of wall time: no Retry-After may switch the agent off
 
-// At the percentile of the target.
-std::optional<double> latency_ms(const Service& service) {
-  if (!service.latency) return std::nullopt;
-  const Latency& latency = *service.latency;
-  if (service.percentile == "p50") return latency.p50_ms;
-  if (service.percentile == "p95") return latency.p95_ms;
-  return service.percentile == "mean" ? latency.mean_ms : latency.p99_ms;
-}
-
 bool same_names(const std::vector<Assignment>& a, const std::vector<Assignment>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const Assignment& one, const Assignment& other) { return one.service == other.service; });
@@ -199,7 +190,7 @@ Observation Loop::observe(double now_s) {
 void Loop::note_targets(const std::vector<Service>& services) {
   for (const Service& service : services) {
     if (!service.target_ms) continue;
-    const std::optional<double> measured = latency_ms(service);
+    const std::optional<double> measured = latency_at_target(service);
     (!measured                        ? report_.unmeasured
      : *measured > *service.target_ms ? report_.missed
                                       : report_.met)

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "base/cpuset.h"
+#include "base/number.h"
+#include "daemon/service_manager.h"
 
 namespace osml {
 
@@ -38,18 +40,31 @@ void warn_of_long_questions(const Config& config) {
       config.server.timeout_s, config.interval_s / config.time_scale);
 }
 
+// A turn that waits for as long as the service manager has patience would be taken for an agent that hangs.
+Status check_patience(const Config& config) {
+  const double sign_s = watchdog_interval_s();
+  if (sign_s <= 0 || config.server.timeout_s < sign_s) return done();
+  return Error{ErrorKind::Input,
+               "server.timeout_s is " + format_number(config.server.timeout_s) + " s, expected less than " +
+                   format_number(sign_s) +
+                   " s, half of WatchdogSec of the unit; set a lower server.timeout_s, or a "
+                   "higher WatchdogSec",
+               0};
+}
+
 }  // namespace
 
 Session::Session(Actuator actuator, std::string token, const SessionOptions& options, NodeClock clock)
     : actuator_(std::move(actuator)),
       config_(actuator_.config()),
       machine_(actuator_),
-      client_(config_.server, token),
+      client_(config_.server, token, [this] { return attend(); }),
       recorder_(options.record ? std::optional<Recorder>(std::in_place, client_, *options.record) : std::nullopt),
       outbox_(make_outbox(options, std::move(token))),
       sensors_(
           config_, cpus_of(actuator_.platform()),
-          [this](const std::string& service) { return actuator_.monitor_group(service); }, options.sockets),
+          [this](const std::string& service) { return actuator_.monitor_group(service); }, options.sockets,
+          [this] { return attend(); }),
       audit_(config_.state_dir),
       regulator_(config_, [this](const std::string& service) { return actuator_.monitor_group(service); }),
       clock_(clock),
@@ -78,6 +93,7 @@ Result<std::unique_ptr<Session>> Session::open(const Config& config, const Sessi
   if (sends_token_in_the_clear(config.server)) {
     spdlog::warn("the token goes to {} without encryption; set server.url to an https address", config.server.url);
   }
+  if (Status patient = check_patience(config); !patient) return patient.error();
   warn_of_long_questions(config);
   auto actuator = Actuator::open(config, {.read_only = options.dry_run, .fault_injection = options.fault_injection});
   if (!actuator) return actuator.error();
@@ -124,9 +140,20 @@ void Session::answer_containers() {
   }
 }
 
+double Session::attend() {
+  constexpr double no_hurry_s = 1;
+  if (!regulates()) return no_hurry_s;
+  poll();
+  return poll_interval_s();
+}
+
 void Session::turn() {
   loop_.turn(clock_.now_s());
-  if (config_.bandwidth.regulator && !dry_run_) regulator_.follow(loop_.assignments(), actuator_.places());
+  if (regulates()) {
+    regulator_.follow(loop_.assignments(), actuator_.places());
+  } else {
+    regulator_.follow({});
+  }
   tell_plugin();
   if (outbox_) outbox_->courier().send_due(monotonic_s());
 }
@@ -147,11 +174,13 @@ void Session::carry() {
   if (outbox_) outbox_->courier().carry(monotonic_s());
 }
 
+bool Session::regulates() const { return !dry_run_ && actuator_.throttles_in_software(); }
+
 double Session::poll_interval_s() const {
   constexpr double polls_a_period = 5;
   constexpr double ms_per_s = 1000;
   constexpr double shortest_s = 0.0005;  // of wall time: a virtual node may be much faster
-  if (!config_.bandwidth.regulator || dry_run_) return 0;
+  if (!regulates()) return 0;
   return std::max(shortest_s, config_.bandwidth.period_ms / ms_per_s / polls_a_period / config_.time_scale);
 }
 

@@ -44,9 +44,8 @@ class Session {
 
   // Read the sensors once, so that the first turn has rates.
   void prime() { loop_.prime(clock_.now_s()); }
-  // Who stands still does so until the next poll after the turn: what the LC service was promised comes first.
   void turn();
-  // The software regulator, a few times a period.
+  // The software regulator, a few times a period; a turn that waits for the server or for metrics does it too.
   void poll() { regulator_.poll(clock_.now_s()); }
   // Wall time between two polls; 0 where there is nothing to regulate.
   [[nodiscard]] double poll_interval_s() const;
@@ -75,6 +74,9 @@ class Session {
   DecisionSource& observed();
   DecisionSource& source();
   std::unique_ptr<ExperienceOutbox> make_outbox(const SessionOptions& options, std::string token);
+  [[nodiscard]] bool regulates() const;
+  // Polls while a turn waits for an answer; seconds until the next one.
+  double attend();
   void open_gate();
   void answer_containers();
   void tell_plugin();

@@ -1,31 +1,39 @@
 #include "domain/histogram.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace osml {
 
 namespace {
 
-bool grown(const std::optional<double>& newer, const std::optional<double>& older, std::optional<double>& by) {
-  if (!newer || !older) return true;
-  if (*newer < *older) return false;
-  by = *newer - *older;
-  return true;
+std::optional<double> growth(const std::optional<double>& newer, const std::optional<double>& older) {
+  return newer && older ? std::optional(*newer - *older) : std::nullopt;
+}
+
+std::optional<double> as_latency(const std::optional<double>& value) {
+  return value && std::isfinite(*value) && *value >= 0 ? value : std::nullopt;
 }
 
 }  // namespace
 
+bool same_bounds(const Histogram& one, const Histogram& other) {
+  return std::equal(one.buckets.begin(), one.buckets.end(), other.buckets.begin(), other.buckets.end(),
+                    [](const Bucket& left, const Bucket& right) { return left.upper == right.upper; });
+}
+
 std::optional<Histogram> difference(const Histogram& newer, const Histogram& older) {
-  if (newer.buckets.size() != older.buckets.size()) return std::nullopt;
-  Histogram between;
+  if (!same_bounds(newer, older)) return std::nullopt;
+  Histogram between{{}, growth(newer.sum, older.sum), growth(newer.count, older.count)};
+  if (between.sum.value_or(0) < 0 || between.count.value_or(0) < 0) return std::nullopt;
   between.buckets.reserve(newer.buckets.size());
+  double below = 0;
   for (std::size_t i = 0; i < newer.buckets.size(); ++i) {
     const double count = newer.buckets[i].count - older.buckets[i].count;
-    if (newer.buckets[i].upper != older.buckets[i].upper || count < 0) return std::nullopt;
-    between.buckets.push_back({newer.buckets[i].upper, count});
+    if (count < 0) return std::nullopt;
+    below = std::max(below, count);
+    between.buckets.push_back({newer.buckets[i].upper, below});
   }
-  if (!grown(newer.sum, older.sum, between.sum)) return std::nullopt;
-  if (!grown(newer.count, older.count, between.count)) return std::nullopt;
   return between;
 }
 
@@ -36,7 +44,7 @@ std::optional<double> quantile(const Histogram& histogram, double q) {
   double below = 0;
   for (const Bucket& bucket : histogram.buckets) {
     if (bucket.count >= rank && bucket.count > below) {
-      if (std::isinf(bucket.upper)) return lower;
+      if (std::isinf(bucket.upper)) return lower > 0 ? std::optional(lower) : std::nullopt;
       // a first bucket with a bound <= 0 has no width that we know
       if (bucket.upper <= lower) return bucket.upper;
       return lower + (bucket.upper - lower) * (rank - below) / (bucket.count - below);
@@ -52,13 +60,15 @@ std::optional<Latency> latency_of(const Histogram& gained, double unit_ms) {
   if (count <= 0) return std::nullopt;
   const auto at = [&gained, unit_ms](double q) -> std::optional<double> {
     const auto value = quantile(gained, q);
-    return value ? std::optional<double>(*value * unit_ms) : std::nullopt;
+    return value ? as_latency(*value * unit_ms) : std::nullopt;
   };
   Latency latency;
   latency.p50_ms = at(0.50);
   latency.p95_ms = at(0.95);
   latency.p99_ms = at(0.99);
-  if (gained.sum && gained.count && *gained.count > 0) latency.mean_ms = *gained.sum / *gained.count * unit_ms;
+  if (gained.sum && gained.count && *gained.count > 0) {
+    latency.mean_ms = as_latency(*gained.sum / *gained.count * unit_ms);
+  }
   latency.samples = static_cast<std::uint64_t>(std::llround(count));
   return latency;
 }

@@ -19,16 +19,20 @@ struct Histogram {
   std::optional<double> count;
 };
 
+bool same_bounds(const Histogram& one, const Histogram& other);
+
 // What was observed between two readings. None where a counter went backwards (the service restarted) or the buckets
-// are not the same: then the newer reading is the next base.
+// are not the same: then the newer reading is the next base. Growth that is less at a higher bound (a service that was
+// read while it wrote) is raised, as Prometheus does.
 std::optional<Histogram> difference(const Histogram& newer, const Histogram& older);
 
 // Value at quantile q in (0, 1) by linear interpolation within the bucket, from 0 in the first. Observations beyond the
-// last finite bound are given that bound, as Prometheus does; it is a lower bound then. None without observations.
+// last finite bound are given that bound, as Prometheus does; it is a lower bound then. None without observations, and
+// where they are beyond a histogram that has no finite bound above 0.
 std::optional<double> quantile(const Histogram& histogram, double q);
 
 // Percentiles, mean and samples of what a histogram gained; `unit_ms` milliseconds are one unit of its bounds. The mean
-// is missing without sum and count. None where nothing was gained.
+// is missing without sum and count, and so is each value that is not finite or below 0. None where nothing was gained.
 std::optional<Latency> latency_of(const Histogram& gained, double unit_ms);
 
 }  // namespace osml

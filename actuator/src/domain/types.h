@@ -98,6 +98,15 @@ struct Service {
   bool operator==(const Service&) const = default;
 };
 
+// The latency at the percentile of the target; none where it was not measured.
+inline std::optional<double> latency_at_target(const Service& service) {
+  if (!service.latency) return std::nullopt;
+  const Latency& latency = *service.latency;
+  if (service.percentile == "p50") return latency.p50_ms;
+  if (service.percentile == "p95") return latency.p95_ms;
+  return service.percentile == "mean" ? latency.mean_ms : latency.p99_ms;
+}
+
 struct Region {
   std::vector<std::string> owners;
   unsigned cores = 0;

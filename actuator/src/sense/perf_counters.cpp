@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <optional>
+#include <utility>
 
 namespace osml {
 
@@ -25,18 +25,12 @@ Fd open_event(const PerfEvent& event, pid_t tid) {
   return Fd(static_cast<int>(::syscall(SYS_perf_event_open, &attributes, tid, -1, -1, PERF_FLAG_FD_CLOEXEC)));
 }
 
-// Total since the counter was opened, scaled up by the share of time in which it had a hardware counter.
-std::optional<double> read_event(const Fd& fd) {
-  struct {
-    std::uint64_t value, enabled, running;
-  } reading{};
+std::optional<PerfReading> read_event(const Fd& fd) {
+  PerfReading reading;
   if (!fd.valid() || ::read(fd.get(), &reading, sizeof(reading)) != static_cast<ssize_t>(sizeof(reading))) {
     return std::nullopt;
   }
-  // never ran yet: it counted nothing, which is known only if it was never enabled
-  if (reading.running == 0) return reading.enabled == 0 ? std::optional<double>(0.0) : std::nullopt;
-  return static_cast<double>(reading.value) * static_cast<double>(reading.enabled) /
-         static_cast<double>(reading.running);
+  return reading;
 }
 
 Error refusal(int code) {
@@ -60,6 +54,14 @@ Error refusal(int code) {
 }
 
 }  // namespace
+
+std::optional<double> counted_between(const PerfReading& before, const PerfReading& now) {
+  const auto enabled = static_cast<double>(now.enabled - before.enabled);
+  const auto running = static_cast<double>(now.running - before.running);
+  if (enabled == 0) return 0.0;  // the thread did not run
+  if (running == 0) return std::nullopt;
+  return static_cast<double>(now.value - before.value) * enabled / running;
+}
 
 PerfEvents hardware_events() {
   return {PerfEvent{PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS},
@@ -106,10 +108,10 @@ Status PerfCounters::read(const std::vector<pid_t>& tids, Counters& counters) {
   std::array<std::optional<double>, 3> sums;
   for (auto& [tid, thread] : threads_) {
     for (std::size_t i = 0; i < events_.size(); ++i) {
-      const auto total = read_event(thread[i].fd);
-      if (!total) continue;
-      sums[i] = sums[i].value_or(0) + std::max(0.0, *total - thread[i].last);
-      thread[i].last = *total;
+      const auto reading = read_event(thread[i].fd);
+      if (!reading) continue;
+      const auto counted = counted_between(std::exchange(thread[i].last, *reading), *reading);
+      if (counted) sums[i] = sums[i].value_or(0) + *counted;
     }
   }
   counters.instructions = sums[0];

@@ -1,5 +1,5 @@
 // Instructions, cycles and LLC misses of one service by perf_event_open(2), counted per thread: that needs the fewest
-// rights, and works where the cgroup version does not. Multiplexed counters are scaled by their share of time.
+// rights, and works where the cgroup version does not. Multiplexed counters are scaled by their share of the interval.
 #pragma once
 
 #include <sys/types.h>
@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,17 @@ PerfEvents hardware_events();
 // Whether this machine counts them, tried on the agent itself. The error says why not (no PMU, no permission).
 Status probe_perf(const PerfEvents& events);
 
+// What read(2) of an event gives, in this order: nanoseconds in which the thread ran, and in which the event had one of
+// the few hardware counters.
+struct PerfReading {
+  std::uint64_t value = 0;
+  std::uint64_t enabled = 0;
+  std::uint64_t running = 0;
+};
+// What was counted between two readings, scaled up to the whole time. None where the thread ran and the event had no
+// counter: nobody knows.
+std::optional<double> counted_between(const PerfReading& before, const PerfReading& now);
+
 class PerfCounters {
  public:
   explicit PerfCounters(const PerfEvents& events) : events_(events) {}
@@ -40,7 +52,7 @@ class PerfCounters {
  private:
   struct Counter {
     Fd fd;
-    double last = 0;
+    PerfReading last;
   };
   using Thread = std::array<Counter, 3>;
 

@@ -38,7 +38,8 @@ void overlay(Counters& counters, const Counters& said) {
 
 }  // namespace
 
-Sensors::Sensors(const Config& config, const CpuSet& cpus, MonitorGroup monitor_group, TelemetrySockets* sockets)
+Sensors::Sensors(const Config& config, const CpuSet& cpus, MonitorGroup monitor_group, TelemetrySockets* sockets,
+                 WhileWaiting meanwhile)
     : config_(&config),
       cpus_(cpus),
       monitor_group_(std::move(monitor_group)),
@@ -46,7 +47,8 @@ Sensors::Sensors(const Config& config, const CpuSet& cpus, MonitorGroup monitor_
       frequency_(config.roots.sysfs, cpus),
       host_(config.roots.proc, cpus),
       scrape_(std::make_shared<MetricsScrape>(
-          std::min(longest_endpoint_wait_s, endpoint_share * config.interval_s / config.time_scale))) {
+          std::min(longest_endpoint_wait_s, endpoint_share * config.interval_s / config.time_scale),
+          std::move(meanwhile))) {
   probe_machine();
   for (const ServiceConfig& service : config.services) watched_.push_back(watch(service));
 }
@@ -65,17 +67,9 @@ void Sensors::probe_machine() {
 }
 
 std::shared_ptr<TelemetryFile> Sensors::telemetry(const fs::path& path, double max_age_s) {
-  auto& file = telemetry_[path];
+  auto& file = telemetry_[{path, max_age_s}];
   if (!file) file = std::make_shared<TelemetryFile>(path, max_age_s, config_->time_scale);
   return file;
-}
-
-std::unique_ptr<LatencySensor> Sensors::datagrams(const LatencySource& source) const {
-  if (sockets_ == nullptr) {
-    const Error none{ErrorKind::Busy, "datagram " + source.datagram->string() + " is read only by osml-agent run", 0};
-    return std::make_unique<DatagramLatency>(none, source.max_age_s);
-  }
-  return std::make_unique<DatagramLatency>(sockets_->get(*source.datagram, source.datagram_mode), source.max_age_s);
 }
 
 Sensors::Watched Sensors::watch(const ServiceConfig& service) {
@@ -88,7 +82,10 @@ Sensors::Watched Sensors::watch(const ServiceConfig& service) {
   } else if (service.latency && service.latency->prometheus) {
     watched.latency = std::make_unique<PrometheusLatency>(*service.latency->prometheus, scrape_);
   }
-  if (service.latency && service.latency->datagram) watched.latency = datagrams(*service.latency);
+  if (service.latency && service.latency->datagram) {
+    watched.latency = std::make_unique<DatagramLatency>(sockets_, *service.latency->datagram,
+                                                        service.latency->datagram_mode, max_age_s);
+  }
   if (service.counters_file) watched.counters = telemetry(*service.counters_file, max_age_s);
   if (!missing_here_.contains("perf_events")) watched.perf = std::make_unique<PerfCounters>(hardware_events());
   return watched;
@@ -144,6 +141,10 @@ void Sensors::measure(Watched& watched, const Interval& interval, Service& servi
     auto latency = watched.latency->read(interval);
     if (latency) {
       service.latency = *latency;
+      if (service.target_ms && !latency_at_target(service)) {
+        missing["latency." + service.name] = "the latency has no " + service.percentile +
+                                             "_ms, the percentile of the target; send it, or set percentile";
+      }
     } else {
       missing["latency." + service.name] = latency.error().message;
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/cpuset.h"
+#include "client/http.h"
 #include "config/config.h"
 #include "domain/types.h"
 #include "locate/place.h"
@@ -33,7 +34,9 @@ class Sensors {
 
   // `cpus`: those of the platform. `config` must outlive the sensors; its services may change between two readings.
   // `sockets`, which outlives the sensors too, has those of the latencies that are sent; none: they are missing.
-  Sensors(const Config& config, const CpuSet& cpus, MonitorGroup monitor_group, TelemetrySockets* sockets = nullptr);
+  // `meanwhile` goes on while metrics endpoints are waited for.
+  Sensors(const Config& config, const CpuSet& cpus, MonitorGroup monitor_group, TelemetrySockets* sockets = nullptr,
+          WhileWaiting meanwhile = {});
 
   // The services that are there with what was measured of them; one that `places` does not name is where the
   // configuration says. `assignments` as read back (their CPUs have a frequency). Reasons go into `missing`, keyed
@@ -59,7 +62,6 @@ class Sensors {
   };
 
   std::shared_ptr<TelemetryFile> telemetry(const fs::path& path, double max_age_s);
-  [[nodiscard]] std::unique_ptr<LatencySensor> datagrams(const LatencySource& source) const;
   Watched watch(const ServiceConfig& service);
   // The list of services may be another one than in the interval before; who stays as it is loses nothing.
   void follow_services();
@@ -81,7 +83,8 @@ class Sensors {
   HostSensor host_;
   std::shared_ptr<MetricsScrape> scrape_;
   std::map<std::string, std::string> missing_here_;  // what the whole machine does not have
-  std::map<fs::path, std::shared_ptr<TelemetryFile>> telemetry_;
+  // A file that two services share is read by each where they differ in how old it may be.
+  std::map<std::pair<fs::path, double>, std::shared_ptr<TelemetryFile>> telemetry_;
   std::vector<Watched> watched_;
   std::vector<Service> only_watched_;
 };

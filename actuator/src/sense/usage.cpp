@@ -1,5 +1,6 @@
 #include "sense/usage.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/units.h"
@@ -16,6 +17,7 @@ Status UsageSensor::open_cgroup() {
     v2_ = true;
     cpu_file_.emplace(v2 / "cpu.stat");
     memory_file_.emplace(v2 / "memory.current");
+    memory_stat_.emplace(v2 / "memory.stat");
     pressure_.emplace(v2 / "cpu.pressure", v2 / "memory.pressure", v2 / "io.pressure");
     return done();
   }
@@ -32,6 +34,7 @@ Status UsageSensor::open_cgroup() {
   }
   if (const fs::path memory = cgroup1_directory(roots_, "memory", *match_.cgroup); !memory.empty()) {
     memory_file_.emplace(memory / "memory.usage_in_bytes");
+    memory_stat_.emplace(memory / "memory.stat");
   }
   return done();
 }
@@ -54,6 +57,17 @@ std::optional<double> UsageSensor::cgroup_throttled_s() {
   const auto text = quota_file_ ? quota_file_->read() : std::nullopt;
   const auto ns = text ? keyed_number(*text, "throttled_time") : std::nullopt;
   return ns ? std::optional<double>(static_cast<double>(*ns) / ns_per_s) : std::nullopt;
+}
+
+// What processes share counts once, other than in the sum over them. Files that nobody has used for a while are no need
+// of the service: the kernel drops them first. Where that is not known, all is taken only if no process can be seen.
+void UsageSensor::read_memory(Counters& counters) {
+  const auto used = memory_file_ ? memory_file_->read_number() : std::nullopt;
+  if (!used) return;
+  const auto text = memory_stat_->read();
+  const auto unused = text ? keyed_number(*text, v2_ ? "inactive_file" : "total_inactive_file") : std::nullopt;
+  if (!unused && counters.rss_mib) return;
+  counters.rss_mib = static_cast<double>(*used - std::min(*used, unused.value_or(0))) / bytes_per_mib;
 }
 
 void UsageSensor::read_pressure(const Interval& interval, Counters& counters) {
@@ -89,9 +103,7 @@ Status UsageSensor::read(const Interval& interval, Counters& counters) {
   if (const auto grown = cpu_.grown(*cpu_s)) counters.cpu_usage_cores = *grown / interval.length_s;
   if (const auto throttled = cgroup_throttled_s()) counters.throttled_s = throttled_.grown(*throttled);
   read_pressure(interval, counters);
-  if (!counters.rss_mib && memory_file_) {
-    if (const auto bytes = memory_file_->read_number()) counters.rss_mib = static_cast<double>(*bytes) / bytes_per_mib;
-  }
+  read_memory(counters);
   return done();
 }
 

@@ -30,6 +30,7 @@ class UsageSensor {
   Status open_cgroup();
   std::optional<double> cgroup_cpu_s();
   std::optional<double> cgroup_throttled_s();
+  void read_memory(Counters& counters);
   void read_pressure(const Interval& interval, Counters& counters);
 
   Roots roots_;
@@ -37,9 +38,10 @@ class UsageSensor {
   std::vector<pid_t> pids_;
   Processes processes_;
   bool v2_ = false;
-  std::optional<KeptFile> cpu_file_;     // v2 cpu.stat, v1 cpuacct.usage
-  std::optional<KeptFile> quota_file_;   // v1 cpu.stat; v2 has it in cpu_file_
-  std::optional<KeptFile> memory_file_;  // only where no process can be seen
+  std::optional<KeptFile> cpu_file_;    // v2 cpu.stat, v1 cpuacct.usage
+  std::optional<KeptFile> quota_file_;  // v1 cpu.stat; v2 has it in cpu_file_
+  std::optional<KeptFile> memory_file_;
+  std::optional<KeptFile> memory_stat_;  // together with memory_file_
   std::optional<Pressure> pressure_;     // v2 only
   std::optional<double> throttled_total_s_;
   Rate cpu_;

@@ -2,10 +2,10 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/number.h"
-#include "telemetry/prometheus_text.h"
 
 namespace osml {
 
@@ -15,6 +15,8 @@ namespace {
 constexpr std::size_t longest_exposition = std::size_t{8} << 20U;
 // 64 of them fit into the memory limit of the DaemonSet.
 constexpr std::size_t longest_of_pod = std::size_t{256} << 10U;
+// Of those that merge their histograms now and then; Envoy's default is 5 s.
+constexpr double longest_flush_s = 5;
 
 }  // namespace
 
@@ -26,7 +28,13 @@ Result<Latency> FileLatency::read(const Interval& interval) {
   return latency;
 }
 
+Result<std::shared_ptr<TelemetrySocket>> DatagramLatency::open() {
+  if (sockets_ != nullptr) return sockets_->get(path_, mode_);
+  return Error{ErrorKind::Busy, "datagram " + path_.string() + " is read only by osml-agent run", 0};
+}
+
 Result<Latency> DatagramLatency::read(const Interval& interval) {
+  if (!socket_ || !(*socket_)->in_place()) socket_ = open();
   if (!socket_) return socket_.error();
   TelemetrySocket& socket = **socket_;
   const std::string name = "datagram " + socket.path().string();
@@ -58,50 +66,81 @@ Result<Latency> DatagramLatency::read(const Interval& interval) {
   return latency;
 }
 
-MetricsScrape::MetricsScrape(double timeout_s) : gets_({.timeout_s = timeout_s, .max_bytes = longest_exposition}) {}
+MetricsScrape::MetricsScrape(double timeout_s, WhileWaiting meanwhile)
+    : gets_({.timeout_s = timeout_s, .max_bytes = longest_exposition, .meanwhile = std::move(meanwhile)}) {}
 
 std::size_t MetricsScrape::add(const std::string& url, bool of_pod) {
-  return gets_.add(url, of_pod ? longest_of_pod : 0);
+  const std::pair<std::string, bool> of(url, of_pod);
+  auto found =
+      std::find_if(endpoints_.begin(), endpoints_.end(), [&of](const auto& one) { return one.second.of == of; });
+  if (found == endpoints_.end()) {
+    found = endpoints_.emplace(gets_.add(url, of_pod ? longest_of_pod : 0), Endpoint{of, 0, 0, {}}).first;
+  }
+  ++found->second.users;
+  return found->first;
 }
 
-Result<HttpAnswer> MetricsScrape::answer(std::size_t place, const Interval& interval) {
-  if (interval.number != interval_) gets_.run();
+void MetricsScrape::remove(std::size_t place) {
+  if (--endpoints_.at(place).users > 0) return;
+  endpoints_.erase(place);
+  gets_.remove(place);
+}
+
+Result<std::shared_ptr<const HttpAnswer>> MetricsScrape::answer(std::size_t place, const Interval& interval) {
+  if (interval.number != interval_) {
+    gets_.run();
+    for (auto& [number, one] : endpoints_) {
+      one.asked = 0;
+      one.answer.reset();
+    }
+  }
   interval_ = interval.number;
-  return gets_.take(place);
+  Endpoint& asked = endpoints_.at(place);
+  if (!asked.answer) {
+    auto got = gets_.take(place);
+    asked.answer = got ? Shared(std::make_shared<const HttpAnswer>(std::move(*got))) : Shared(got.error());
+  }
+  if (++asked.asked < asked.users) return *asked.answer;
+  Shared last = std::move(*asked.answer);
+  asked.answer.reset();
+  return last;
 }
 
 PrometheusLatency::PrometheusLatency(PrometheusSource source, std::shared_ptr<MetricsScrape> scrape)
     : source_(std::move(source)), scrape_(std::move(scrape)), place_(scrape_->add(source_.url, source_.of_pod)) {}
 
-Result<Histogram> PrometheusLatency::fetch(const Interval& interval) {
+Result<HistogramSeries> PrometheusLatency::fetch(const Interval& interval) {
   const auto response = scrape_->answer(place_, interval);
   if (!response) return response.error();
-  const HttpAnswer& answer = *response;
+  const HttpAnswer& answer = **response;
   if (answer.status != 200) {
     return Error{ErrorKind::Io, source_.url + " answered HTTP " + std::to_string(answer.status) + ", expected 200"};
   }
   if (answer.content_type.find("html") != std::string::npos) {
     return Error{ErrorKind::Io, source_.url + " answered " + describe(answer) + ", expected Prometheus text"};
   }
-  auto histogram = parse_histogram(answer.body, source_.metric, source_.labels);
-  if (!histogram) return histogram.error().wrap(source_.url);
-  return histogram;
+  auto series = parse_histograms(answer.body, source_.metric, source_.labels);
+  if (!series) return series.error().wrap(source_.url);
+  return series;
 }
 
 Result<Latency> PrometheusLatency::read(const Interval& interval) {
   auto now = fetch(interval);
   if (!now) {
     last_.reset();  // a gap: what is gained over it is not this interval's
+    quiet_s_ = 0;
     return now.error();
   }
-  const std::optional<Histogram> before = std::exchange(last_, *now);
+  const std::optional<HistogramSeries> before = std::exchange(last_, std::move(*now));
   if (!before) return Error{ErrorKind::Busy, source_.url + ": this is the first reading; a latency needs two readings"};
-  const auto gained = difference(*now, *before);
-  if (!gained)
-    return Error{ErrorKind::Busy, source_.url + ": the counters were reset; the next reading gives a latency again"};
+  const auto gained = gained_between(*last_, *before);
+  if (!gained) return gained.error().wrap(source_.url);
   auto latency = latency_of(*gained, source_.unit_ms);
-  if (!latency) return Error{ErrorKind::Busy, source_.url + ": no request in this interval"};
-  latency->requests_per_s = gained->buckets.back().count / interval.length_s;
+  if (!latency) {
+    quiet_s_ = std::min(quiet_s_ + interval.length_s, longest_flush_s);
+    return Error{ErrorKind::Busy, source_.url + ": no request in this interval"};
+  }
+  latency->requests_per_s = gained->buckets.back().count / (interval.length_s + std::exchange(quiet_s_, 0));
   latency->age_s = 0;
   return *latency;
 }

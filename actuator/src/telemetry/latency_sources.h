@@ -1,12 +1,15 @@
 // The latency sources: a telemetry file, a Prometheus endpoint and a Unix socket that the service sends to.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "client/parallel_get.h"
-#include "domain/histogram.h"
 #include "telemetry/latency_sensor.h"
+#include "telemetry/prometheus_text.h"
 #include "telemetry/telemetry_file.h"
 #include "telemetry/telemetry_socket.h"
 
@@ -23,33 +26,49 @@ class FileLatency : public LatencySensor {
 
 class DatagramLatency : public LatencySensor {
  public:
-  // `socket` may be the reason why there is none.
-  DatagramLatency(Result<std::shared_ptr<TelemetrySocket>> socket, double max_age_s)
-      : socket_(std::move(socket)), max_age_s_(max_age_s) {}
-  // Of what came since the last interval; where nothing did, the newest, until it is too old.
+  // Opens the socket. `sockets`, which outlives this, is null where nothing is listened to.
+  DatagramLatency(TelemetrySockets* sockets, fs::path path, unsigned mode, double max_age_s)
+      : sockets_(sockets), path_(std::move(path)), mode_(mode), max_age_s_(max_age_s), socket_(open()) {}
+  // Of what came since the last interval; where nothing did, the newest, until it is too old. A socket that could not
+  // be opened, or whose file was removed, is tried again.
   Result<Latency> read(const Interval& interval) override;
 
  private:
-  Result<std::shared_ptr<TelemetrySocket>> socket_;
+  Result<std::shared_ptr<TelemetrySocket>> open();
+
+  TelemetrySockets* sockets_;
+  fs::path path_;
+  unsigned mode_;
   double max_age_s_;
+  Result<std::shared_ptr<TelemetrySocket>> socket_;  // or why there is none
   std::optional<Latency> last_;
   double last_s_ = 0;        // node time at which it was read
   bool complained_ = false;  // about datagrams that make no sense, until there are none
 };
 
-// All metrics endpoints of the node, asked side by side once an interval.
+// All metrics endpoints of the node, asked side by side once an interval. Services at one address share its answer.
 class MetricsScrape {
  public:
   // `timeout_s` is wall time, of all together: endpoints must not delay the decision.
-  explicit MetricsScrape(double timeout_s);
-  // `of_pod`: a pod named the address; what it answers takes nothing from the others.
+  explicit MetricsScrape(double timeout_s, WhileWaiting meanwhile = {});
+  // `of_pod`: a pod named the address; what it answers takes nothing from the others. The place is given back once for
+  // each time that it was got.
   std::size_t add(const std::string& url, bool of_pod = false);
-  void remove(std::size_t place) { gets_.remove(place); }
-  // The first call of an interval asks all of them.
-  Result<HttpAnswer> answer(std::size_t place, const Interval& interval);
+  void remove(std::size_t place);
+  // The first call of an interval asks all of them. Each of those that share a place calls once.
+  Result<std::shared_ptr<const HttpAnswer>> answer(std::size_t place, const Interval& interval);
 
  private:
+  using Shared = Result<std::shared_ptr<const HttpAnswer>>;
+  struct Endpoint {
+    std::pair<std::string, bool> of;  // address, and whether a pod named it
+    std::size_t users = 0;
+    std::size_t asked = 0;         // of them, in this interval
+    std::optional<Shared> answer;  // until all have it: it may be long
+  };
+
   ParallelGet gets_;
+  std::map<std::size_t, Endpoint> endpoints_;
   std::uint64_t interval_ = 0;
 };
 
@@ -62,15 +81,18 @@ class PrometheusLatency : public LatencySensor {
   PrometheusLatency(PrometheusLatency&&) = delete;
   PrometheusLatency& operator=(PrometheusLatency&&) = delete;
   // Of what the histogram gained since the last interval; an interval without requests has no latency.
+  // Who merges its histograms now and then (Envoy does) gains in one interval what came in several: the rate is over
+  // those.
   Result<Latency> read(const Interval& interval) override;
 
  private:
-  Result<Histogram> fetch(const Interval& interval);
+  Result<HistogramSeries> fetch(const Interval& interval);
 
   PrometheusSource source_;
   std::shared_ptr<MetricsScrape> scrape_;
   std::size_t place_;
-  std::optional<Histogram> last_;
+  std::optional<HistogramSeries> last_;
+  double quiet_s_ = 0;  // nothing was gained for so long before this interval
 };
 
 }  // namespace osml

@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "base/files.h"
+#include "domain/mixture.h"
 
 namespace osml {
-
 namespace {
 
 struct Sample {
@@ -58,11 +58,12 @@ std::optional<std::string> take_quoted(std::string_view& rest) {
 bool take_labels(std::string_view& rest, Sample& sample) {
   if (!take(rest, '{')) return true;
   while (!take(rest, '}')) {
-    const std::string name(take_name(rest));
-    if (name.empty() || !take(rest, '=')) return false;
+    // quotes: a name with other letters than ours
+    const auto name = rest.starts_with('"') ? take_quoted(rest) : std::optional<std::string>(take_name(rest));
+    if (!name || name->empty() || !take(rest, '=')) return false;
     auto value = take_quoted(rest);
     if (!value) return false;
-    sample.labels[name] = std::move(*value);
+    sample.labels[*name] = std::move(*value);
     take(rest, ',');
   }
   return true;
@@ -82,10 +83,31 @@ std::optional<Sample> parse_sample(std::string_view line) {
   sample.name = take_name(line);
   if (sample.name.empty() || !take_labels(line, sample)) return std::nullopt;
   line = trim(line);
-  const auto value = to_number(line.substr(0, line.find(' ')));  // a time stamp may follow
+  const auto value = to_number(line.substr(0, line.find_first_of(" \t")));  // a time stamp may follow
   if (!value) return std::nullopt;
   sample.value = *value;
   return sample;
+}
+
+std::string start_of(std::string_view text) {
+  constexpr std::size_t longest = 60;
+  return std::string(text.substr(0, std::min(longest, text.find('\n'))));
+}
+
+// What a line says of the histogram; nothing where it is about something else.
+Result<std::optional<Sample>> sample_of(std::string_view line, const std::string& metric) {
+  const std::optional<Sample> nothing;
+  // a name in quotes has other letters than ours
+  if (line.empty() || line.front() == '#' || line.front() == '{') return nothing;
+  if (!is_name_char(line.front())) {
+    return Error{ErrorKind::Io, "not Prometheus text: a line begins with '" + start_of(line) + "'"};
+  }
+  // most lines are about other metrics: skip them before parsing
+  if (!line.starts_with(metric)) return nothing;
+  const auto sample = parse_sample(line);
+  if (!sample) return Error{ErrorKind::Io, "not Prometheus text: cannot parse '" + start_of(line) + "'"};
+  const std::string_view part = sample->name.substr(metric.size());
+  return part == "_bucket" || part == "_sum" || part == "_count" ? sample : nothing;
 }
 
 bool carries(const Sample& sample, const std::map<std::string, std::string>& labels) {
@@ -95,24 +117,13 @@ bool carries(const Sample& sample, const std::map<std::string, std::string>& lab
   });
 }
 
-// Adds one sample of the metric; `buckets` by upper bound, since several series may be summed.
-bool add(const Sample& sample, std::string_view part, std::map<double, double>& buckets, Histogram& histogram) {
-  if (part == "_sum") {
-    histogram.sum = histogram.sum.value_or(0) + sample.value;
-  } else if (part == "_count") {
-    histogram.count = histogram.count.value_or(0) + sample.value;
-  } else if (part == "_bucket") {
-    const auto bound = sample.labels.find("le");
-    const auto upper = bound == sample.labels.end() ? std::nullopt : to_number(bound->second);
-    if (!upper || std::isnan(*upper) || *upper == -HUGE_VAL) return false;
-    buckets[*upper] += sample.value;
+// With lengths, so that no two sets of labels give the same text.
+std::string series_of(const Sample& sample) {
+  std::string series;
+  for (const auto& [name, value] : sample.labels) {
+    if (name != "le") series.append(name).append("=").append(std::to_string(value.size())).append(":").append(value);
   }
-  return true;
-}
-
-std::string start_of(std::string_view text) {
-  constexpr std::size_t longest = 60;
-  return std::string(text.substr(0, std::min(longest, text.find('\n'))));
+  return series;
 }
 
 Error none_found(const std::string& metric, bool name_seen) {
@@ -122,44 +133,104 @@ Error none_found(const std::string& metric, bool name_seen) {
   return {ErrorKind::Io, "there is no histogram '" + metric + "' (no " + metric + "_bucket); check metric"};
 }
 
+// The upper bound of a latency, in whatever unit. NaN is none.
+std::optional<double> bound_of(const Sample& sample) {
+  constexpr double most = 1e18;
+  const auto label = sample.labels.find("le");
+  const auto bound = label == sample.labels.end() ? std::nullopt : to_number(label->second);
+  return bound && *bound >= 0 && (*bound <= most || std::isinf(*bound)) ? bound : std::nullopt;
+}
+
+std::optional<double> if_measured(double value) {
+  return std::isfinite(value) && value >= 0 ? std::optional(value) : std::nullopt;
+}
+
+// One sample into its series.
+Status put(const Sample& sample, const std::string& metric, std::string_view line, Histogram& series) {
+  constexpr double most_count = 1e15;
+  if (sample.name.ends_with("_sum")) {
+    series.sum = if_measured(sample.value);
+    return done();
+  }
+  if (sample.name.ends_with("_count")) {
+    series.count = if_measured(sample.value);
+    return done();
+  }
+  const auto upper = bound_of(sample);
+  // written so that NaN fails
+  if (!upper || !(sample.value >= 0 && sample.value <= most_count)) {
+    return Error{ErrorKind::Io, "a bucket of '" + metric + "' is '" + start_of(line) +
+                                    "', expected le from 0 to 1e18 or +Inf, and a count from 0 to 1e15; correct the "
+                                    "metrics of the service"};
+  }
+  series.buckets.push_back({*upper, sample.value});
+  return done();
+}
+
+// Whether a series can be used; its buckets are sorted for that.
+Status finish(Histogram& series, const std::string& metric) {
+  auto& buckets = series.buckets;
+  std::sort(buckets.begin(), buckets.end(),
+            [](const Bucket& one, const Bucket& other) { return one.upper < other.upper; });
+  const auto out_of_order = std::adjacent_find(
+      buckets.begin(), buckets.end(),
+      [](const auto& lower, const auto& upper) { return !(lower.upper < upper.upper && lower.count <= upper.count); });
+  if (out_of_order != buckets.end()) {
+    return Error{ErrorKind::Io, "the buckets of '" + metric +
+                                    "' do not ascend, expected each bound once, with a count that includes the buckets "
+                                    "below it; correct the metrics of the service"};
+  }
+  const bool bounded = std::any_of(buckets.begin(), buckets.end(), [](const Bucket& bucket) {
+    return bucket.upper > 0 && std::isfinite(bucket.upper);
+  });
+  if (bounded) return done();
+  return Error{ErrorKind::Io,
+               "the histogram '" + metric + "' has no finite bucket; give the histogram classic buckets"};
+}
+
 }  // namespace
 
-Result<Histogram> parse_histogram(std::string_view text, const std::string& metric,
-                                  const std::map<std::string, std::string>& labels) {
-  Histogram histogram;
-  std::map<double, double> buckets;
+Result<HistogramSeries> parse_histograms(std::string_view text, const std::string& metric,
+                                         const std::map<std::string, std::string>& labels) {
+  HistogramSeries found;
   bool name_seen = false;
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     const std::string_view line = trim(text.substr(0, end));
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    if (line.empty() || line.front() == '#') continue;
-    if (!is_name_char(line.front())) {
-      return Error{ErrorKind::Io, "not Prometheus text: a line begins with '" + start_of(line) + "'"};
+    const auto read = sample_of(line, metric);
+    if (!read) return read.error();
+    if (!*read) continue;
+    const Sample& sample = **read;
+    name_seen = name_seen || sample.name.ends_with("_bucket");
+    if (!carries(sample, labels)) continue;
+    Histogram& series = found[series_of(sample)];
+    if (found.size() > most_series) {
+      return Error{ErrorKind::Io, "the histogram '" + metric + "' has more than " + std::to_string(most_series) +
+                                      " series; select some of them with labels"};
     }
-    // most lines are about other metrics: skip them before parsing
-    if (line.substr(0, metric.size()) != metric) continue;
-    const auto sample = parse_sample(line);
-    if (!sample) return Error{ErrorKind::Io, "not Prometheus text: cannot parse '" + start_of(line) + "'"};
-    const std::string_view part = sample->name.substr(metric.size());
-    if (part == "_bucket") name_seen = true;
-    if (!carries(*sample, labels)) continue;
-    if (!add(*sample, part, buckets, histogram)) {
-      return Error{ErrorKind::Io,
-                   "a bucket of '" + metric + "' has no number in its label le: '" + start_of(line) + "'"};
+    if (Status added = put(sample, metric, line, series); !added) return added.error();
+  }
+  std::erase_if(found, [](const auto& one) { return one.second.buckets.empty(); });
+  if (found.empty()) return none_found(metric, name_seen);
+  for (auto& [labels_of_series, series] : found) {
+    if (Status usable = finish(series, metric); !usable) return usable.error();
+  }
+  return found;
+}
+
+Result<Histogram> gained_between(const HistogramSeries& newer, const HistogramSeries& older) {
+  std::vector<Histogram> parts;
+  for (const auto& [series, now] : newer) {
+    const auto before = older.find(series);
+    const auto grown = before == older.end() ? std::nullopt : difference(now, before->second);
+    const Histogram& gained = grown ? *grown : now;
+    if (gained.buckets.back().count > 0 && !add_part(parts, gained)) {
+      return Error{ErrorKind::Io, "the series of the histogram have more than " + std::to_string(most_shapes) +
+                                      " different sets of bounds; select some of them with labels"};
     }
   }
-  if (buckets.empty()) return none_found(metric, name_seen);
-  for (const auto& [upper, count] : buckets) {
-    // summed over series, so it may also have overflowed; written so that NaN fails
-    if (!(count >= 0 && std::isfinite(count))) {
-      return Error{ErrorKind::Io, "a bucket of '" + metric + "' has no count of 0 or more"};
-    }
-    histogram.buckets.push_back({upper, count});
-  }
-  if (histogram.sum && !std::isfinite(*histogram.sum)) histogram.sum.reset();
-  if (histogram.count && !std::isfinite(*histogram.count)) histogram.count.reset();
-  return histogram;
+  return parts.empty() ? Histogram{} : mix(parts);
 }
 
 }  // namespace osml

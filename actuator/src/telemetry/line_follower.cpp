@@ -1,0 +1,108 @@
+#include "telemetry/line_follower.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/untrusted_file.h"
+
+namespace osml {
+
+namespace {
+
+// A first look at a file that has grown for days reads its end only.
+constexpr std::uint64_t longest_backlog = 65536;
+constexpr std::size_t longest_line = 65536;
+// One look's work: a service that writes more has the oldest of it skipped.
+constexpr std::uint64_t most_bytes = 262144;
+constexpr std::size_t most_lines = 1024;
+
+bool same_time(const timespec& one, const timespec& other) {
+  return one.tv_sec == other.tv_sec && one.tv_nsec == other.tv_nsec;
+}
+
+}  // namespace
+
+Result<struct stat> LineFollower::open_current() {
+  struct stat facts {};
+  if (::lstat(path_.c_str(), &facts) != 0) {
+    fd_.reset();
+    Error error = untrusted_error(errno, path_);
+    if (error.kind == ErrorKind::Gone)
+      error.message += ", expected JSON lines; check the path, and that the service writes there";
+    return error;
+  }
+  if (fd_.valid() && facts.st_ino == inode_ && facts.st_dev == device_) return facts;
+  auto file = open_untrusted(path_);
+  if (!file) return file.error();
+  fd_ = std::move(file->fd);
+  return file->facts;
+}
+
+void LineFollower::start_at(std::uint64_t offset) {
+  offset_ = offset;
+  pending_.clear();
+  skip_to_newline_ = offset > 0;
+}
+
+// What is written while this reads waits for the next look.
+Status LineFollower::read_appended() {
+  std::array<char, 8192> chunk{};
+  for (std::size_t taken = 0; taken < most_bytes;) {
+    const ssize_t got = ::pread(fd_.get(), chunk.data(), chunk.size(), static_cast<off_t>(offset_));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return errno_error(errno, path_.string());
+    if (got == 0) break;
+    taken += static_cast<std::size_t>(got);
+    offset_ += static_cast<std::uint64_t>(got);
+    pending_.append(chunk.data(), static_cast<std::size_t>(got));
+  }
+  return done();
+}
+
+void LineFollower::take_lines(Look& look) {
+  const std::size_t end = pending_.rfind('\n');
+  if (end != std::string::npos) {
+    const std::vector<std::string_view> lines = split_lines(std::string_view(pending_).substr(0, end + 1));
+    const std::size_t skipped = skip_to_newline_ ? 1 : 0;
+    skip_to_newline_ = false;
+    const std::size_t first = std::max(skipped, lines.size() > most_lines ? lines.size() - most_lines : 0);
+    for (std::size_t index = first; index < lines.size(); ++index) {
+      if (const std::string_view line = trim(lines[index]); !line.empty()) look.lines.emplace_back(line);
+    }
+    pending_.erase(0, end + 1);
+  }
+  if (pending_.size() <= longest_line) return;
+  pending_ = std::string();
+  skip_to_newline_ = true;
+  look.too_long = true;
+}
+
+Result<LineFollower::Look> LineFollower::look() {
+  const auto facts = open_current();
+  if (!facts) return facts.error();
+  const bool first = inode_ == 0;
+  const auto size = static_cast<std::uint64_t>(facts->st_size);
+  // The path may have failed for a while: the same file goes on where it was left.
+  const bool same = facts->st_ino == inode_ && facts->st_dev == device_ && size >= offset_;
+  const bool written_over = same && size == offset_ && !same_time(facts->st_mtim, written_);
+  const std::uint64_t most = first ? longest_backlog : written_over ? longest_line : most_bytes;
+  if (!same || written_over) start_at(0);
+  if (size - offset_ > most) start_at(size - most);
+  inode_ = facts->st_ino;
+  device_ = facts->st_dev;
+  written_ = facts->st_mtim;
+  if (Status read = read_appended(); !read) return read.error();
+  Look look;
+  look.written = written_;
+  take_lines(look);
+  if ((first || written_over) && look.lines.size() > 1) look.lines.erase(look.lines.begin(), look.lines.end() - 1);
+  if (written_over && !look.lines.empty() && look.lines.back() == newest_) look.lines.clear();
+  if (!look.lines.empty()) newest_ = look.lines.back();
+  return look;
+}
+
+}  // namespace osml

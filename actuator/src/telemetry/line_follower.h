@@ -1,0 +1,48 @@
+// Follows a file of lines that somebody else writes: every look brings only what was appended since the one before. A
+// half-written last line waits until it is complete; a file that was rotated (other inode) or truncated is read from
+// its start again.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "base/result.h"
+
+namespace osml {
+
+class LineFollower {
+ public:
+  explicit LineFollower(fs::path path) : path_(std::move(path)) {}
+
+  struct Look {
+    std::vector<std::string> lines;  // complete ones, oldest first; of very many the newest
+    bool too_long = false;           // a line without an end was dropped
+    timespec written{};              // as the file system says
+  };
+  // The first look has the newest line only: what is before it is history. A file whose time changed and whose length
+  // did not was perhaps written over: its last line is new where it is another one.
+  Result<Look> look();
+
+ private:
+  // The file that is at the path now, with its facts before anything is read.
+  Result<struct stat> open_current();
+  void start_at(std::uint64_t offset);
+  Status read_appended();
+  // Moves the complete lines of pending_.
+  void take_lines(Look& look);
+
+  fs::path path_;
+  Fd fd_;
+  std::uint64_t inode_ = 0;  // of the file that offset_ is about; 0 before the first look
+  std::uint64_t device_ = 0;
+  std::uint64_t offset_ = 0;
+  timespec written_{};
+  std::string pending_;  // what was read behind the last newline
+  std::string newest_;   // line
+  bool skip_to_newline_ = false;
+};
+
+}  // namespace osml

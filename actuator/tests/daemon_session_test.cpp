@@ -1,0 +1,115 @@
+// A session on a small node: who regulates memory bandwidth there.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "daemon/session.h"
+#include "fake_server.h"
+#include "tree.h"
+
+namespace osml {
+namespace {
+
+using testing_support::Tree;
+
+// A job whose throttle stands at 100, of whatever the machine throttles in. Nobody answers at the server's address.
+class SessionTest : public testing::Test {
+ protected:
+  SessionTest() {
+    tree_.sysfs().cgroup2("a", 10).cgroup2("b", 20);
+    tree_.write("cgroup/a/cgroup.freeze", "0\n").write("cgroup/b/cgroup.freeze", "0\n");
+    tree_.write("resctrl/info/L3_MON/mon_features", "llc_occupancy\nmbm_total_bytes\n");
+    tree_.write("resctrl/info/L3_MON/num_rmids", "32\n");
+    config_ = tree_.config();
+    config_.server.url = "http://127.0.0.1:1";
+    config_.server.experiences = false;
+    config_.on_exit = OnExit::Leave;
+    config_.services[0].spec.kind = "lc";
+    config_.services[1].spec.kind = "be";
+    config_.bandwidth.regulator = true;
+    config_.roots.budgets = tree_ / "state/budgets";
+  }
+  void groups(const std::string& schemata) {
+    for (const char* group : {"osml-lc", "osml-be"}) {
+      const std::string base = std::string("resctrl/") + group;
+      tree_.write(base + "/schemata", schemata).write(base + "/tasks", "").write(base + "/cpus", "0\n");
+      tree_.write(base + "/mode", "shareable\n").write(base + "/mon_data/mon_L3_00/mbm_total_bytes", "0\n");
+    }
+  }
+  void software_throttle() {
+    tree_.write("resctrl/schemata", "L3:0=fffff\n").write("resctrl/tasks", "");
+    tree_.write("resctrl/info/L3/cbm_mask", "fffff\n").write("resctrl/info/L3/min_cbm_bits", "1\n");
+    tree_.write("resctrl/info/L3/num_closids", "16\n").write("resctrl/info/last_cmd_status", "ok\n");
+    groups("L3:0=fffff\n");
+    tree_.write("state/budgets/be", "100\n");
+  }
+  // "1" where the job was stopped after it moved far more than 100 MB.
+  std::string frozen_after_much_traffic() {
+    auto session = Session::open(config_, {}, std::nullopt);
+    if (!session) return session.error().message;
+    polled_ = (*session)->poll_interval_s() > 0;
+    (*session)->turn();
+    (*session)->poll();
+    tree_.write("resctrl/osml-be/mon_data/mon_L3_00/mbm_total_bytes", "1000000000000\n");
+    (*session)->poll();
+    return tree_.text("cgroup/b/cgroup.freeze");
+  }
+
+  Tree tree_;
+  Config config_;
+  bool polled_ = false;
+};
+
+TEST_F(SessionTest, WhereTheHardwareThrottlesItsPercentagesAreNoBudgets) {
+  tree_.resctrl();
+  groups("    MB:0=100\n    L3:0=fffff\n");
+  EXPECT_EQ(frozen_after_much_traffic(), "0");
+  EXPECT_FALSE(polled_);
+}
+
+// While the server thinks, a job that stands still goes on as its budget says.
+TEST_F(SessionTest, TheRegulatorGoesOnWhileATurnWaits) {
+  software_throttle();
+  const testing_support::FakeServer server([this](const std::string&) {
+    for (int look = 0; look < 3000 && tree_.text("cgroup/b/cgroup.freeze") != "0"; ++look) ::usleep(10000);
+    return testing_support::http(503, "application/json", "{}");
+  });
+  config_.server.url = server.url();
+  config_.server.timeout_s = 60;
+  auto session = Session::open(config_, {}, std::nullopt);
+  ASSERT_TRUE(session) << session.error().message;
+  (*session)->turn();
+  (*session)->poll();
+  tree_.write("resctrl/osml-be/mon_data/mon_L3_00/mbm_total_bytes", "1000000000000\n");
+  (*session)->poll();
+  ASSERT_EQ(tree_.text("cgroup/b/cgroup.freeze"), "1");
+  (*session)->turn();
+  EXPECT_EQ(tree_.text("cgroup/b/cgroup.freeze"), "0");
+}
+
+TEST_F(SessionTest, AServerMayNotTakeAsLongAsTheWatchdogIsPatient) {
+  tree_.resctrl();
+  groups("    MB:0=100\n    L3:0=fffff\n");
+  config_.server.timeout_s = 15;
+  ASSERT_EQ(::setenv("WATCHDOG_USEC", "30000000", 1), 0);
+  const auto refused = Session::open(config_, {}, std::nullopt);
+  config_.server.timeout_s = 14;
+  const auto opened = Session::open(config_, {}, std::nullopt);
+  ASSERT_EQ(::unsetenv("WATCHDOG_USEC"), 0);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::Input);
+  EXPECT_EQ(refused.error().message,
+            "server.timeout_s is 15 s, expected less than 15 s, half of WatchdogSec of the unit; set a lower "
+            "server.timeout_s, or a higher WatchdogSec");
+  EXPECT_TRUE(opened);
+}
+
+TEST_F(SessionTest, WhereNothingThrottlesTheRegulatorDoes) {
+  software_throttle();
+  EXPECT_EQ(frozen_after_much_traffic(), "1");
+  EXPECT_TRUE(polled_);
+}
+
+}  // namespace
+}  // namespace osml
