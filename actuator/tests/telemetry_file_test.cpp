@@ -147,6 +147,18 @@ TEST_F(TelemetryFileTest, AFileThatIsWrittenOverAtTheSameLengthIsRead) {
   }
 }
 
+TEST_F(TelemetryFileTest, AFileThatIsWrittenOverWithTheSameLineStaysFresh) {
+  const auto path = tree_ / "t.jsonl";
+  tree_.write("t.jsonl", "{\"p99_ms\": 1}\n");
+  for (int interval = 0; interval < 9; ++interval) {
+    const auto before = fs::last_write_time(path);
+    while (fs::last_write_time(path) == before) tree_.write("t.jsonl", "{\"p99_ms\": 1}\n");
+    const auto& reading = next();
+    ASSERT_TRUE(reading) << reading.error().message;
+    EXPECT_EQ(reading->sample.latency.p99_ms, 1.0);
+  }
+}
+
 TEST_F(TelemetryFileTest, APathThatFailsForAMomentBringsNoLineTwice) {
   tree_.write("t.jsonl", "{\"samples\": 1}\n{\"samples\": 2}\n");
   (void)next();

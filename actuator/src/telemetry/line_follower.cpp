@@ -100,7 +100,9 @@ Result<LineFollower::Look> LineFollower::look() {
   look.written = written_;
   take_lines(look);
   if ((first || written_over) && look.lines.size() > 1) look.lines.erase(look.lines.begin(), look.lines.end() - 1);
-  if (written_over && !look.lines.empty() && look.lines.back() == newest_) look.lines.clear();
+  // A write sets both times. Who gives a file a time of their own writes nothing.
+  const bool touched = written_over && !same_time(facts->st_mtim, facts->st_ctim);
+  if (touched && !look.lines.empty() && look.lines.back() == newest_) look.lines.clear();
   if (!look.lines.empty()) newest_ = look.lines.back();
   return look;
 }
