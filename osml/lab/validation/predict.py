@@ -65,10 +65,9 @@ def predict(
 def _range(values: NDArray[np.float64], width: float | None) -> Range:
     """The median of the draws. Its interval has this half-width, or is that of the draws where none is known yet."""
     tail = 50.0 * (1.0 - CONFIDENCE)
-    low, middle, high = (float(value) for value in np.percentile(values, (tail, 50.0, 100.0 - tail)))
-    if not (math.isfinite(high) and middle > 0.0):
-        return Range(*(min(value, NEVER_MS) for value in (middle, low, high)))
-    if width is None:
+    known = np.minimum(values, NEVER_MS)  # between two infinite values there is no number
+    low, middle, high = (float(value) for value in np.percentile(known, (tail, 50.0, 100.0 - tail)))
+    if width is None or not 0.0 < middle < NEVER_MS:
         return Range(middle, low, high)
     width = max(width, LEAST_WIDTH)
     return Range(middle, middle * math.exp(-width), min(middle * math.exp(min(width, _MOST_LOG)), NEVER_MS))

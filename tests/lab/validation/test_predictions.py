@@ -180,6 +180,18 @@ def test_requests_that_wait_at_the_end_of_a_cell_count() -> None:
     assert overloaded.cpu == pytest.approx(0.4, rel=0.02)
 
 
+def test_a_prediction_of_an_overloaded_cell_is_a_number_that_is_kept(tmp_path: Path) -> None:
+    """Some draws find requests without an answer, others do not. The file of predictions has to be readable again."""
+    cell = Cell("redis", 1, 0.4, 0.9)
+    said = predict(cell, 700.0, PROFILE, [Row(cell, True, 0.0, measured())], 6.0, 1)
+    for kind in ("p50_ms", "p95_ms", "p99_ms"):
+        found: Range = getattr(said, kind)
+        assert 0.0 < found.low <= found.value <= found.high <= 1e9
+    store = Store(tmp_path, SETTINGS)
+    store.predict(cell.key, said)
+    assert Store(tmp_path, SETTINGS).predictions() == {cell.key: said}
+
+
 def test_some_cells_are_measured_twice_early_and_late() -> None:
     cells = [Cell("redis", 1, None, 0.5, repeat=0, weight=1.0 + k) for k in range(100)]
     found = with_repeats(cells)
