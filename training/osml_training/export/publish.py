@@ -90,7 +90,7 @@ def _exchange(draft: Path, target: Path, entry: ManifestEntry, *, first: bool) -
             draft.rename(target)
             enter(models, entry, first=first)
         except BaseException:
-            if entry not in load_manifest(models).models:
+            if entry not in load_manifest(models).models or not target.exists():
                 if not there or aside.exists():
                     shutil.rmtree(target, ignore_errors=True)
                 if aside.exists():

@@ -89,5 +89,9 @@ def calibrate(
         metrics = first.metrics | {"coverage_unseen": document["coverage_unseen"]}
         return msgspec.structs.replace(first, metrics=metrics), document
 
+    if folder.resolve().name != first.name:
+        raise InputError(
+            f"{folder} has the model '{first.name}', expected it in a folder of that name: rename the folder"
+        )
     done = publish(write, first, folder.resolve().parent, judged)
     return done.document | {"warnings": [*warnings, *done.warnings]}

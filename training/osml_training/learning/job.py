@@ -131,6 +131,7 @@ def _read(job: LearnJob, champion: ModelMetadata) -> tuple[Recorded, dict[str, A
         raise InputError("--store is 'none', expected the experience store of the server")
     store = Store(open_engine(url, writes=False))
     rollback, address = taken_back_at(job.models, "c", job.platform), told(url)
+    newest = store.newest_id(job.platform)
     count = old = 0
     damaged: list[int] = []
 
@@ -138,7 +139,7 @@ def _read(job: LearnJob, champion: ModelMetadata) -> tuple[Recorded, dict[str, A
         nonlocal count, old
         for stored in store.read(job.platform, job.config.limit, damaged=damaged.append):
             count += 1
-            if rollback.is_before(stored, address):
+            if rollback.is_before(stored, address, newest):
                 old += 1
             else:
                 yield stored.experience

@@ -24,9 +24,13 @@ class Rollback(msgspec.Struct, frozen=True):
     store: str | None = None
     newest: int = 0
 
-    def is_before(self, stored: Stored, store: str) -> bool:
-        """Whether an experience of a store was there then already."""
-        return stored.id <= self.newest if store == self.store else stored.received_s <= self.at_s
+    def is_before(self, stored: Stored, store: str, newest: int) -> bool:
+        """Whether an experience of a store was there then already. `newest` is the store's newest id now.
+
+        A store whose newest id is lower than it was then was made anew: its ids say nothing.
+        """
+        same = store == self.store and newest >= self.newest
+        return stored.id <= self.newest if same else stored.received_s <= self.at_s
 
 
 def taken_back_at(models: Path, kind: str, platform: str) -> Rollback:
