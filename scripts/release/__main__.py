@@ -57,20 +57,26 @@ def release(root: Path, out: Path, report: Report, *, rehearse: bool, tag: bool)
         "steps": [{"step": name, "seconds": seconds, "found": found} for name, seconds, found in report.steps],
     }  # fmt: skip
     (out / "release.json").write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+    (out / UNFINISHED).unlink()
     print(f"{checksums.write_sums(out)} files in {out}")
     if tag:
         source.tag(root, version, changes, commit)
         print(f"tagged v{version}: `git push origin v{version}` publishes it")
 
 
+UNFINISHED = ".unfinished-release"
+"""In the folder of a release until all its parts are made: a release that failed may be made again."""
+
+
 def _begin_folder(root: Path, out: Path) -> None:
     """An empty folder; what an earlier release left in it goes. Raises NotReleasedError for a folder of others."""
     if out in (root.resolve(), *root.resolve().parents) or (
-        out.exists() and any(out.iterdir()) and not (out / "release.json").exists()
+        out.exists() and any(out.iterdir()) and not any((out / name).exists() for name in ("release.json", UNFINISHED))
     ):
         raise NotReleasedError(f"--out {out} has files that no release wrote: choose a new folder, or an empty one")
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
+    (out / UNFINISHED).touch()
 
 
 def _parts(root: Path, out: Path, work: Path, report: Report, version: str, epoch_s: int) -> None:

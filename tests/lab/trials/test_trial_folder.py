@@ -44,6 +44,14 @@ def test_a_folder_of_an_earlier_version_is_one_of_a_trial(tmp_path: Path) -> Non
     assert not (tmp_path / "logs").exists()
 
 
+def test_a_trial_of_an_earlier_version_that_was_cut_short_goes(tmp_path: Path) -> None:
+    for name in ("logs", "node-unmanaged"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "experiences.db").touch()
+    begin_folder(tmp_path, DEMO)
+    assert [path.name for path in tmp_path.iterdir()] == [".osml-trial"]
+
+
 def test_a_link_is_taken_away_and_not_followed(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
