@@ -113,7 +113,8 @@ def main() -> None:
         try:
             application()()
         finally:
-            sys.stdout.flush()  # a full disk is found out here, not when the interpreter ends
+            if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison] - it is, where it was closed
+                sys.stdout.flush()  # a full disk is found out here, not when the interpreter ends
     except Failure as failure:
         print(f"osml: {failure}", file=sys.stderr)
         sys.exit(failure.exit_code)

@@ -188,7 +188,7 @@ def _show(day: Day, console: Console) -> None:
         f"{day.node} on {day.platform}: {day.intervals:,} intervals in {_duration(day.seconds)}, {kind}", markup=False
     )
     if day.restarts:
-        console.print(f"the agent was started again {day.restarts} times")
+        console.print(f"restarts of the agent: {day.restarts}")
     policies = ", ".join(day.policies) or "no policy"
     console.print(f"{policies}: {day.decisions:,} decisions, {day.changes:,} of them changed the allocation")
     table = Table("service", "target", "missed", "median ms", "worst ms", f"what it {would} given: CPUs, ways (share)")

@@ -83,10 +83,10 @@ class Store:
             raise self._failed(error) from None
         self._since_pruned += sum(one.accepted for one in added)
         if self._since_pruned >= min(PRUNE_EVERY, self._rows // 10 + 1):
-            self._since_pruned = 0
-            # What was stored is stored: another process may hold the lock, and the next batches prune again.
+            # What was stored is stored: another process may hold the lock, and the next batch prunes again.
             with suppress(SQLAlchemyError):
                 self.prune(received_s if now_s is not None else self._steady_s())
+                self._since_pruned = 0
         return added
 
     def prune(self, now_s: float) -> int:

@@ -27,9 +27,9 @@ class KeptRuns:
             self._file = file.open("a+b")
         except OSError as error:
             raise InputError(f"{file} can't be written ({error.strerror}): choose another file") from None
-        take_for_this_process(self._file, str(file), "run: wait for its end")
         self.found: dict[Hashable, Any] = {}
         try:
+            take_for_this_process(self._file, str(file), "run: wait for its end")
             self._read(json.loads(json.dumps(settings)))
         except BaseException:
             self._file.close()

@@ -91,7 +91,7 @@ def test_a_day_with_a_restart_is_as_long_as_its_runs(tmp_path: Path) -> None:
     day = summarise(read(record(tmp_path / "r", *runs)), tmp_path / "r")
     assert (day.seconds, day.restarts) == (20.0 + 1.0 + 10.0, 1)  # the clock of the second run begins anew
     page = CliRunner().invoke(application(), ["look", "report", str(tmp_path / "r")], env={"COLUMNS": "160"}).stdout
-    assert "the agent was started again 1 times" in page
+    assert "restarts of the agent: 1" in page
 
 
 def test_half_a_line_of_a_power_cut_is_left_out_and_said(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ class CommandProfiler:
         try:
             printed, complaints = child.communicate(timeout=patience_s)
         except subprocess.TimeoutExpired:
-            raise Failure(f"'{said}' did not end within {patience_s:g} s: it and what it started were ended") from None
+            raise Failure(f"'{said}' did not end within {patience_s:g} s") from None
         finally:
             _end_session(child)
         if child.returncode:
@@ -94,9 +94,10 @@ class CommandProfiler:
 
 def _end_session(leader: subprocess.Popen[str]) -> None:
     """End a command and what it started and left: STREAM or a load generator would spoil the next measurement."""
-    with suppress(ProcessLookupError):
+    with suppress(ProcessLookupError, PermissionError):  # what sudo started belongs to root
         os.killpg(leader.pid, signal.SIGKILL)
-    leader.wait()
+    with suppress(subprocess.TimeoutExpired):
+        leader.wait(_STARTUP_S)
 
 
 def _tail_ms(printed: str, said: str) -> float:
