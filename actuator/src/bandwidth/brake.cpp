@@ -50,7 +50,8 @@ Result<bool> Brake::engage() {
   if (*now == "1" && !is_ours()) return false;
   if (Status noted = write_mark(mark_, file_.string()); !noted) return noted.error();
   if (Status written = write_command(file_, "1\n"); !written) {
-    ::unlink(mark_.c_str());  // or what somebody else freezes later would be taken for ours
+    // What somebody else freezes later must not be taken for ours; what stands still by us is.
+    if (*now != "1") ::unlink(mark_.c_str());
     return written.error();
   }
   return true;

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "bandwidth/brake.h"
 #include "base/cpuset.h"
-#include "base/number.h"
 #include "daemon/service_manager.h"
 
 namespace osml {
@@ -38,18 +38,6 @@ void warn_of_long_questions(const Config& config) {
       "server.timeout_s is {:g} s and an interval is {:g} s: a silent server makes the agent skip intervals; set "
       "server.timeout_s below interval_s",
       config.server.timeout_s, config.interval_s / config.time_scale);
-}
-
-// A turn that waits for as long as the service manager has patience would be taken for an agent that hangs.
-Status check_patience(const Config& config) {
-  const double sign_s = watchdog_interval_s();
-  if (sign_s <= 0 || config.server.timeout_s < sign_s) return done();
-  return Error{ErrorKind::Input,
-               "server.timeout_s is " + format_number(config.server.timeout_s) + " s, expected less than " +
-                   format_number(sign_s) +
-                   " s, half of WatchdogSec of the unit; set a lower server.timeout_s, or a "
-                   "higher WatchdogSec",
-               0};
 }
 
 }  // namespace
@@ -93,7 +81,6 @@ Result<std::unique_ptr<Session>> Session::open(const Config& config, const Sessi
   if (sends_token_in_the_clear(config.server)) {
     spdlog::warn("the token goes to {} without encryption; set server.url to an https address", config.server.url);
   }
-  if (Status patient = check_patience(config); !patient) return patient.error();
   warn_of_long_questions(config);
   auto actuator = Actuator::open(config, {.read_only = options.dry_run, .fault_injection = options.fault_injection});
   if (!actuator) return actuator.error();
@@ -102,6 +89,7 @@ Result<std::unique_ptr<Session>> Session::open(const Config& config, const Sessi
   const NodeClock used = clock && clock->time_scale() == config.time_scale ? *clock : NodeClock(config.time_scale);
   // not make_unique: the constructor is private
   std::unique_ptr<Session> session(new Session(std::move(actuator).value(), std::move(token).value(), options, used));
+  session->let_jobs_go();
   session->open_gate();
   return session;
 }
@@ -141,10 +129,23 @@ void Session::answer_containers() {
 }
 
 double Session::attend() {
-  constexpr double no_hurry_s = 1;
-  if (!regulates()) return no_hurry_s;
+  const double sign_s = watchdog_interval_s();
+  if (sign_s > 0) tell_service_manager("WATCHDOG=1");
+  const double next_s = sign_s > 0 ? std::min(1.0, sign_s) : 1.0;
+  if (!regulates()) return next_s;
   poll();
-  return poll_interval_s();
+  return std::min(next_s, poll_interval_s());
+}
+
+// An agent that was killed may have left jobs standing still, also one that took percentages for budgets.
+void Session::let_jobs_go() {
+  if (dry_run_ || regulates()) return;
+  for (const ServiceConfig& service : config_.services) {
+    if (service.spec.kind != "be") continue;
+    if (Status gone_on = Brake(config_.roots, service.spec.name, service.match).release(); !gone_on) {
+      spdlog::warn("regulator: {}", gone_on.error().message);
+    }
+  }
 }
 
 void Session::turn() {

@@ -75,8 +75,9 @@ class Session {
   DecisionSource& source();
   std::unique_ptr<ExperienceOutbox> make_outbox(const SessionOptions& options, std::string token);
   [[nodiscard]] bool regulates() const;
-  // Polls while a turn waits for an answer; seconds until the next one.
+  // Polls, and gives the service manager a sign of life, while a turn waits for an answer; seconds until the next one.
   double attend();
+  void let_jobs_go();
   void open_gate();
   void answer_containers();
   void tell_plugin();

@@ -119,7 +119,8 @@ Result<HistogramSeries> PrometheusLatency::fetch(const Interval& interval) {
   if (answer.content_type.find("html") != std::string::npos) {
     return Error{ErrorKind::Io, source_.url + " answered " + describe(answer) + ", expected Prometheus text"};
   }
-  auto series = parse_histograms(answer.body, source_.metric, source_.labels);
+  auto series = parse_histograms(answer.body, source_.metric, source_.labels,
+                                 source_.of_pod ? most_series_of_pod : most_series_of_service);
   if (!series) return series.error().wrap(source_.url);
   return series;
 }

@@ -49,14 +49,14 @@ void LineFollower::start_at(std::uint64_t offset) {
 }
 
 // What is written while this reads waits for the next look.
-Status LineFollower::read_appended() {
+Status LineFollower::read_appended(std::uint64_t size) {
   std::array<char, 8192> chunk{};
-  for (std::size_t taken = 0; taken < most_bytes;) {
-    const ssize_t got = ::pread(fd_.get(), chunk.data(), chunk.size(), static_cast<off_t>(offset_));
+  while (offset_ < size) {
+    const std::size_t wanted = std::min<std::uint64_t>(chunk.size(), size - offset_);
+    const ssize_t got = ::pread(fd_.get(), chunk.data(), wanted, static_cast<off_t>(offset_));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return errno_error(errno, path_.string());
     if (got == 0) break;
-    taken += static_cast<std::size_t>(got);
     offset_ += static_cast<std::uint64_t>(got);
     pending_.append(chunk.data(), static_cast<std::size_t>(got));
   }
@@ -95,7 +95,7 @@ Result<LineFollower::Look> LineFollower::look() {
   inode_ = facts->st_ino;
   device_ = facts->st_dev;
   written_ = facts->st_mtim;
-  if (Status read = read_appended(); !read) return read.error();
+  if (Status read = read_appended(size); !read) return read.error();
   Look look;
   look.written = written_;
   take_lines(look);

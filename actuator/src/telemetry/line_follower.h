@@ -23,14 +23,15 @@ class LineFollower {
     timespec written{};              // as the file system says
   };
   // The first look has the newest line only: what is before it is history. A file whose time changed and whose length
-  // did not was perhaps written over: its last line is new where it is another one.
+  // did not was perhaps written over: its last line is new, but for a time that
+  // somebody gave it.
   Result<Look> look();
 
  private:
   // The file that is at the path now, with its facts before anything is read.
   Result<struct stat> open_current();
   void start_at(std::uint64_t offset);
-  Status read_appended();
+  Status read_appended(std::uint64_t size);
   // Moves the complete lines of pending_.
   void take_lines(Look& look);
 

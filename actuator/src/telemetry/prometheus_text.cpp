@@ -172,14 +172,17 @@ Status finish(Histogram& series, const std::string& metric) {
   auto& buckets = series.buckets;
   std::sort(buckets.begin(), buckets.end(),
             [](const Bucket& one, const Bucket& other) { return one.upper < other.upper; });
-  const auto out_of_order = std::adjacent_find(
-      buckets.begin(), buckets.end(),
-      [](const auto& lower, const auto& upper) { return !(lower.upper < upper.upper && lower.count <= upper.count); });
-  if (out_of_order != buckets.end()) {
-    return Error{ErrorKind::Io, "the buckets of '" + metric +
-                                    "' do not ascend, expected each bound once, with a count that includes the buckets "
-                                    "below it; correct the metrics of the service"};
+  const auto twice = std::adjacent_find(buckets.begin(), buckets.end(), [](const Bucket& lower, const Bucket& upper) {
+    return !(lower.upper < upper.upper);
+  });
+  if (twice != buckets.end()) {
+    return Error{ErrorKind::Io, "the histogram '" + metric +
+                                    "' has a bound twice in one series, expected each bound once; correct the metrics "
+                                    "of the service"};
   }
+  // A service that was read while it wrote has counts that fall: they are raised, as Prometheus does.
+  double below = 0;
+  for (Bucket& bucket : buckets) bucket.count = below = std::max(below, bucket.count);
   const bool bounded = std::any_of(buckets.begin(), buckets.end(), [](const Bucket& bucket) {
     return bucket.upper > 0 && std::isfinite(bucket.upper);
   });
@@ -191,7 +194,7 @@ Status finish(Histogram& series, const std::string& metric) {
 }  // namespace
 
 Result<HistogramSeries> parse_histograms(std::string_view text, const std::string& metric,
-                                         const std::map<std::string, std::string>& labels) {
+                                         const std::map<std::string, std::string>& labels, std::size_t most_series) {
   HistogramSeries found;
   bool name_seen = false;
   while (!text.empty()) {
