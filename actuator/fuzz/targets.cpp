@@ -148,7 +148,7 @@ void prometheus(std::string_view bytes) {
     promise(!read.error().message.empty(), "an error has words");
     return;
   }
-  promise(!read->empty() && read->size() <= most_series, "there are series, and not too many");
+  promise(!read->empty() && read->size() <= most_series_of_service, "there are series, and not too many");
   for (const auto& [labels, series] : *read) {
     promise(!series.buckets.empty(), "a histogram has buckets");
     for (std::size_t i = 0; i < series.buckets.size(); ++i) {

@@ -155,7 +155,8 @@ TEST(PrometheusText, TabsBeforeATimeAndNamesInQuotes) {
 
 TEST(PrometheusText, TooManySeriesAreRefused) {
   std::string text;
-  for (std::size_t i = 0; i <= most_series; ++i) text += "rt_bucket{a=\"" + std::to_string(i) + "\",le=\"1\"} 1\n";
+  for (std::size_t i = 0; i <= most_series_of_service; ++i)
+    text += "rt_bucket{a=\"" + std::to_string(i) + "\",le=\"1\"} 1\n";
   EXPECT_THAT(total(text).error().message, HasSubstr("more than 4096 series; select some of them with labels"));
 }
 
