@@ -94,16 +94,15 @@ def profile_of(service: Service, warm: Row, fits: list[Row]) -> Profile:
     return replace(profile, base_ms=base, base_busy_ms=busy, work_error=error, tight=tight)
 
 
-def _answered(profile: Profile, row: Row) -> FloatArray:
+def _simulated_ms(profile: Profile, row: Row) -> FloatArray:
     """Latencies of the simulated cell in ms."""
-    seen = simulate_cell(row.cell, row.measured.rate, profile, SIMULATED_S, _SEED).response_ms
-    return seen[np.isfinite(seen)]
+    return simulate_cell(row.cell, row.measured.rate, profile, SIMULATED_S, _SEED).response_ms
 
 
 def _base(profile: Profile, row: Row) -> float:
     """What the median of a cell has that the simulation has not."""
     bare = replace(profile, base_ms=0.0, base_busy_ms=0.0)
-    median = float(np.median(_answered(bare, row)))
+    median = float(np.median(_simulated_ms(bare, row)))
     return max((row.measured.p50_ms or 0.0) - median, 0.0)
 
 
@@ -123,7 +122,7 @@ def _with_shape(profile: Profile, row: Row) -> Profile:
         shape = np.maximum.accumulate(np.maximum(shape / shape.mean(), LEAST_SHARE))
         shape /= shape.mean()
         trial = replace(profile, shape=tuple(shape.tolist()), base_ms=base, base_busy_ms=base)
-        seen = np.quantile(_answered(trial, row), levels)
+        seen = np.quantile(_simulated_ms(trial, row), levels)
         base = max(base + mean - float(seen.mean()), 0.0)
         # Of what is more than the base, a part is the same for all requests: the cost of the wake-up.
         fixed = base + max(work - profile.work_ms, 0.0)

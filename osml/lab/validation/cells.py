@@ -44,9 +44,9 @@ class Measured(msgspec.Struct, frozen=True):
 
     Requests that are due within the `seconds` count, also those answered after them; `unanswered` are those that were
     not answered within 10 s, which counts as their latency. `low` and `high` are the 90 % interval of p99 from order
-    statistics, as if requests were independent. `cpu` is the
-    service's CPU time, `company_cpu` that of the company, `foreign` that of all other programs and `steal` that of the
-    hypervisor, all in CPUs. `noisy` says why a cell is not scored, or is empty.
+    statistics, as if requests were independent. `cpu` is the service's CPU time, `company_cpu` that of the company,
+    `foreign` that of all other programs and `steal` that of the hypervisor, all in CPUs. `noisy` says why a cell is not
+    scored, or is empty.
     """
 
     seconds: float

@@ -29,32 +29,21 @@ def relative_error(said: float, seen: float) -> float:
 
 
 def latency_rows(rows: Sequence[Row]) -> list[Row]:
-    """Held-out, quiet cells below saturation that have a prediction; of repeated ones the first.
+    """Held-out, quiet cells below saturation.
 
     A cell in which nothing was answered is among them: no prediction of it is right.
     """
-    return [row for row in _below_saturation(rows) if not row.measured.noisy]
-
-
-def _below_saturation(rows: Sequence[Row]) -> list[Row]:
-    return [
-        row
-        for row in rows
-        if not row.calibrated and row.predicted is not None and not row.cell.saturated and row.cell.repeat == 0
-    ]
+    return [row for row in _held_out(rows) if not row.measured.noisy and not row.cell.saturated]
 
 
 def throughput_rows(rows: Sequence[Row]) -> list[Row]:
     """Held-out, quiet cells at saturation."""
-    return [
-        row
-        for row in rows
-        if not row.calibrated
-        and row.predicted is not None
-        and not row.measured.noisy
-        and row.cell.saturated
-        and row.cell.repeat == 0
-    ]
+    return [row for row in _held_out(rows) if not row.measured.noisy and row.cell.saturated]
+
+
+def _held_out(rows: Sequence[Row]) -> list[Row]:
+    """Cells that were predicted first; of those that were measured twice the first measurement."""
+    return [row for row in rows if not row.calibrated and row.predicted is not None and row.cell.repeat == 0]
 
 
 def document(rows: Sequence[Row], settings: dict[str, Any]) -> dict[str, Any]:
@@ -70,7 +59,7 @@ def document(rows: Sequence[Row], settings: dict[str, Any]) -> dict[str, Any]:
         "calibration_cells": sum(row.calibrated for row in rows),
         "noisy_calibration_cells": sum(bool(row.measured.noisy) for row in rows if row.calibrated),
         "unanswered": sum(row.measured.unanswered for row in latencies),
-        "within_25pct_with_noisy": _within(_below_saturation(rows), "p99_ms"),
+        "within_25pct_with_noisy": _within([row for row in _held_out(rows) if not row.cell.saturated], "p99_ms"),
         "median_width_p99": _median([_width(row) for row in latencies]),
         "within_25pct": _within(latencies, "p99_ms"),
         "within_25pct_p50": _within(latencies, "p50_ms"),
@@ -115,9 +104,15 @@ def _said(row: Row, kind: str) -> Range:
     return found
 
 
-def _error(row: Row, kind: str) -> float:
+def _seen(row: Row, kind: str) -> float:
+    """What was measured; infinite where nothing was answered."""
     seen: float | None = getattr(row.measured, kind)
-    return math.inf if seen is None else relative_error(_said(row, kind).value, seen or math.nan)
+    return math.inf if seen is None else seen
+
+
+def _error(row: Row, kind: str) -> float:
+    seen = _seen(row, kind)
+    return math.inf if math.isinf(seen) else relative_error(_said(row, kind).value, seen or math.nan)
 
 
 def _width(row: Row) -> float:
@@ -139,14 +134,7 @@ def _simple(rows: Sequence[Row], say: Callable[[Row], float]) -> float | None:
 
 
 def _coverage(rows: Sequence[Row], kind: str) -> float | None:
-    return _share(
-        [
-            _said(row, kind).low
-            <= (math.inf if (seen := getattr(row.measured, kind)) is None else seen)
-            <= _said(row, kind).high
-            for row in rows
-        ]
-    )
+    return _share([_said(row, kind).low <= _seen(row, kind) <= _said(row, kind).high for row in rows])
 
 
 def _median(errors: Sequence[float]) -> float | None:

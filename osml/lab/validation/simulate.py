@@ -13,15 +13,12 @@ from osml.lab.studies.scheduler.model import Job, Machine, Service, eevdf
 from osml.lab.studies.scheduler.simulation import simulate
 from osml.lab.validation.cells import Cell
 from osml.lab.validation.profiles import Profile
-from osml.lab.validation.stage import N_CPUS, PERIOD_MS
+from osml.lab.validation.stage import GIVE_UP_S, N_CPUS, PERIOD_MS
 
 KERNEL = replace(eevdf(N_CPUS), base_ms=1.4)
 """Linux 6.6 and later at 250 Hz on two CPUs (sched_base_slice: 0.7 ms, doubled for two CPUs)."""
 
 WARM_UP_S, BIN_S = 0.5, 0.1
-LATE_S = 10.0
-"""So long after the end answers are waited for, as in a measured cell (stage.GIVE_UP_S)."""
-
 SHORTEST_SLEEP_MS = 0.001
 GENERATOR_PRIORITY = 50
 GENERATOR_CV2 = 0.3
@@ -33,7 +30,7 @@ class Seen:
     """Latencies in ms and CPU time in CPUs of one simulated measurement; throughput a second.
 
     As in a measured cell, requests that are due within it count, also those answered after its end. Those without an
-    answer after LATE_S count as so late.
+    answer GIVE_UP_S after its end count as so late.
     """
 
     response_ms: FloatArray
@@ -74,7 +71,10 @@ def simulate_cell(
     # The generator wakes the service up from the first CPU. A single thread goes to another CPU where that is idle, or
     # runs SCHED_IDLE only, and stays there.
     own = cpus[-1:] if profile.threads == 1 and (cell.company == "none" or cell.scheduling == "idle") else cpus
-    tenants: list[Job | Service] = [_tenant(profile, cell, rate, scale[0], own)]
+    end = BIN_S * max(round((seconds + WARM_UP_S) / BIN_S), 6)
+    late = 0.0 if cell.saturated else GIVE_UP_S
+    served = replace(_tenant(profile, cell, rate, scale[0], own), steps=((end, 0.0),) if late else ())
+    tenants: list[Job | Service] = [served]
     sent = rate + (other[1] if other else 0.0)
     # It runs twice a request, to send and to receive.
     tenants.append(
@@ -88,9 +88,6 @@ def simulate_cell(
     elif cell.company != "none":
         weight = 1.0 if cell.scheduling == "idle" else cell.weight
         tenants.append(Job(cell.cpus, cpus, weight, True, idle=cell.scheduling == "idle"))
-    end = BIN_S * max(round((seconds + WARM_UP_S) / BIN_S), 6)
-    late = 0.0 if cell.saturated else LATE_S
-    tenants[0] = replace(tenants[0], steps=((end, 0.0),)) if late and isinstance(tenants[0], Service) else tenants[0]
     # Without balance the calibration cells beside SCHED_IDLE jobs fit better; the kernel's reason was not checked.
     kernel = replace(KERNEL, balance_ms=0.0) if cell.scheduling == "idle" else KERNEL
     outcome = simulate(Machine(N_CPUS), kernel, tenants, end + late, WARM_UP_S, seed).tenants[0]
@@ -99,5 +96,5 @@ def simulate_cell(
         response = response[np.isfinite(response)]
     window = outcome.bins[round(WARM_UP_S / BIN_S) : round(end / BIN_S)].sum(axis=0) / (end - WARM_UP_S)
     return Seen(
-        np.nan_to_num(response, nan=1000.0 * LATE_S), float(window[c.A_COMPLETED]), float(window[c.A_CPU]) / 1000.0
+        np.nan_to_num(response, nan=1000.0 * GIVE_UP_S), float(window[c.A_COMPLETED]), float(window[c.A_CPU]) / 1000.0
     )

@@ -22,6 +22,7 @@ from osml.lab.validation.profiles import Profile
 from osml.lab.validation.run import REPEATED, with_repeats
 from osml.lab.validation.score import document
 from osml.lab.validation.simulate import simulate_cell
+from osml.lab.validation.stage import GIVE_UP_S
 from osml.lab.validation.statistics import quantiles_of
 from osml.lab.validation.store import Settings, Store
 
@@ -190,6 +191,11 @@ def test_a_prediction_of_an_overloaded_cell_is_a_number_that_is_kept(tmp_path: P
     store = Store(tmp_path, SETTINGS)
     store.predict(cell.key, said)
     assert Store(tmp_path, SETTINGS).predictions() == {cell.key: said}
+
+
+def test_the_lab_gives_a_request_up_when_its_load_generator_does() -> None:
+    target = (Path(__file__).parents[3] / "actuator/loadgen/target.h").read_text()
+    assert f"kGiveUp = {GIVE_UP_S:g} * kSecond;" in target
 
 
 def test_some_cells_are_measured_twice_early_and_late() -> None:
