@@ -55,7 +55,7 @@ def document(rows: Sequence[Row], settings: dict[str, Any]) -> dict[str, Any]:
         "cells": [_cell(row) for row in rows],
         "held_out": len(latencies),
         "held_out_saturated": len(throughputs),
-        "noisy": sum(bool(row.measured.noisy) for row in rows if not row.calibrated),
+        "noisy": sum(bool(row.measured.noisy) for row in _held_out(rows)),
         "calibration_cells": sum(row.calibrated for row in rows),
         "noisy_calibration_cells": sum(bool(row.measured.noisy) for row in rows if row.calibrated),
         "unanswered": sum(row.measured.unanswered for row in latencies),
