@@ -12,8 +12,9 @@ import httpx
 import msgspec
 import pytest
 
+from osml.lab.trials.children import free_port
 from tests.kit.no_executable_memory import PRELUDE, UNKNOWN
-from tests.kit.server import JSON, Process, free_port
+from tests.kit.server import JSON, Process
 
 pytest.importorskip("osml_serving")
 

@@ -3,7 +3,6 @@
 import contextlib
 import io
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -65,12 +64,6 @@ class InProcess:
     def post(self, observation: Observation | bytes, **headers: str) -> httpx.Response:
         content = observation if isinstance(observation, bytes) else msgspec.json.encode(observation)
         return self.client.post("/v1/decisions", content=content, headers={**JSON, **headers})
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def wait_for(condition: Callable[[], bool], timeout_s: float = 60) -> bool:

@@ -15,7 +15,8 @@ from osml_serving.settings import load_settings
 from starlette.testclient import TestClient
 
 from osml.domain import Observation
-from tests.kit.server import InProcess, Process, Refused, decide, free_port
+from osml.lab.trials.children import free_port
+from tests.kit.server import InProcess, Process, Refused, decide
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from osml_serving.models.shelf import ModelShelf
 
 from osml.base.failure import InputError
 from osml.domain import Decision
+from osml.lab.trials.children import free_port
 from osml.predictors import find_model, model_check, models_folder
-from tests.kit.server import free_port
 
 pytest.importorskip("onnxruntime")
 PLATFORM = "e5-2697v4"

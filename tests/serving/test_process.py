@@ -17,6 +17,7 @@ import pytest
 from osml_serving.example import EXAMPLE
 
 from osml.domain import Decision, Latency, Observation
+from osml.lab.trials.children import free_port
 
 JSON = {"content-type": "application/json"}
 
@@ -254,8 +255,7 @@ def test_as_many_files_may_be_open_as_the_system_allows(process):
 @pytest.mark.parametrize("unbuffered", ["", "1"])  # Python's own buffer of standard error has a lock
 def test_a_log_that_nobody_reads_stops_no_decision(unbuffered):
     """Standard error is a pipe that is full: more lines than it takes are logged, and the server answers and ends."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-c", "from osml.cli.main import main; main()", "serve", "--port", str(port)]
     flags = ["--drain-s", "0", "--store", "none", "--log-format", "json"]
     server = subprocess.Popen(

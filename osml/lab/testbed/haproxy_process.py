@@ -54,10 +54,22 @@ def write_config(
 
 
 def start_haproxy(children: Children, config: Path, port: int, name: str = "haproxy") -> Child:
-    """Start it in the foreground and wait until it accepts."""
+    """Start it in the foreground and wait until it accepts and its runtime socket answers."""
+    runtime = config.parent / "haproxy.sock"
     child = children.start(name, enter.command([find_haproxy(), "-f", str(config), "-db"], death_signal="SIGTERM"))
-    wait_until(lambda: accepts(port), "haproxy", [child])
+    # The port alone proves nothing: another process could listen there.
+    wait_until(lambda: answers(runtime) and accepts(port), "haproxy", [child])
     return child
+
+
+def answers(runtime: Path) -> bool:
+    """Whether a process listens on the unix socket."""
+    try:
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(str(runtime))
+    except OSError:
+        return False
+    return True
 
 
 def accepts(port: int) -> bool:

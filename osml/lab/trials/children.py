@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -20,6 +21,8 @@ from osml.base.failure import Failure
 OSML = (sys.executable, "-m", "osml")  # the `osml` of this interpreter; it need not be on PATH
 STOP_GRACE_S = 10.0
 LOG_TAIL = 5
+PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+LOWEST_PORT = 10_000  # below are the usual ports of services
 
 
 class Child:
@@ -147,9 +150,24 @@ def wait_until(ready: Callable[[], bool], what: str, children: Sequence[Child], 
 
 
 def free_port() -> int:
-    """A TCP port of the loopback interface that nobody listens on now."""
+    """A TCP port of the loopback interface that nobody listens on now.
+
+    Where there are such ports, it lies below those that the kernel gives by itself: between this answer and its use,
+    neither an outgoing connection nor a listener on port 0 can take it.
+    """
+    try:
+        lowest_of_kernel = int(PORT_RANGE.read_text().split()[0])
+    except OSError:
+        lowest_of_kernel = 0
+    for _ in range(100 if lowest_of_kernel > LOWEST_PORT else 0):
+        with contextlib.suppress(OSError):  # somebody listens there
+            return _bind(LOWEST_PORT + secrets.randbelow(lowest_of_kernel - LOWEST_PORT))
+    return _bind(0)
+
+
+def _bind(port: int) -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind(("127.0.0.1", port))
         return int(probe.getsockname()[1])
 
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from osml.base.failure import Failure
-from osml.lab.trials.children import Children, wait_until
+from osml.lab.trials import children as children_module
+from osml.lab.trials.children import Children, free_port, wait_until
 from osml.lab.trials.records import RecordReader
 
 
@@ -91,3 +93,21 @@ def test_record_reader_waits_for_the_end_of_a_line(tmp_path):
         stream.write("}\n")
     with pytest.raises(Failure, match="different versions"):
         reader.new()
+
+
+def test_a_free_port_is_none_that_the_kernel_gives_to_others():
+    lowest = int(children_module.PORT_RANGE.read_text().split()[0])
+    ports = [free_port() for _ in range(50)]
+    assert all(children_module.LOWEST_PORT <= port < lowest for port in ports)
+    assert len(set(ports)) > 40
+    with socket.create_server(("127.0.0.1", ports[0])):
+        pass
+
+
+def test_a_free_port_is_found_where_the_kernel_gives_all_ports(tmp_path, monkeypatch):
+    wide = tmp_path / "range"
+    wide.write_text("1024 65535\n")
+    for given in (wide, tmp_path / "none"):
+        monkeypatch.setattr(children_module, "PORT_RANGE", given)
+        with socket.create_server(("127.0.0.1", free_port())):
+            pass

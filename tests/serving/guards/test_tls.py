@@ -12,7 +12,8 @@ from osml_serving.settings import load_settings
 from osml_serving.tls import make_context, make_peer_context
 
 from osml.base.failure import InputError
-from tests.kit.server import Process, free_port, wait_for
+from osml.lab.trials.children import free_port
+from tests.kit.server import Process, wait_for
 
 
 def openssl(folder, *arguments):

@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from osml_serving.example import EXAMPLE
 from osml_serving.view.broker import MAX_VIEWERS
 
+from osml.lab.trials.children import free_port
 from tests.kit.http_thread import HttpThread, Quiet
-from tests.kit.server import Process, free_port, wait_for
+from tests.kit.server import Process, wait_for
 
 JSON = {"content-type": "application/json"}
 PATIENT = ("--peer-timeout-s", "60", "--policies", "osml")  # this machine may be busy, and `clite` takes long to start

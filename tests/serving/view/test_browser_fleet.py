@@ -17,8 +17,9 @@ from osml_serving.view.happenings import Event
 from osml_serving.view.history import History
 from osml_serving.view.interval import NodeSummary
 
+from osml.lab.trials.children import free_port
 from tests.kit import chromium
-from tests.kit.server import Refused, decide, free_port
+from tests.kit.server import Refused, decide
 
 pytestmark = pytest.mark.skipif(chromium.CHROMIUM is None, reason="chromium is not installed")
 ROWS = "[...document.querySelectorAll('#nodes tbody tr')].map(row => row.children[%d].textContent)"

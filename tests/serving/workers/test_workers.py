@@ -29,7 +29,8 @@ from osml_serving.workers.metrics_layer import merge_metrics
 from osml_serving.workers.supervisor import Supervisor
 
 from osml.base.failure import Failure, InputError
-from tests.kit.server import Process, free_port, wait_for
+from osml.lab.trials.children import free_port
+from tests.kit.server import Process, wait_for
 
 JSON = {"content-type": "application/json"}
 Start = Callable[..., Process]

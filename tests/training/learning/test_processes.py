@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ import msgspec
 import pytest
 
 from osml.domain import Experience
+from osml.lab.trials.children import free_port
 
 OSML = [sys.executable, "-c", "from osml.cli.main import main; main()"]
 
@@ -34,9 +34,7 @@ def run(*arguments: str) -> dict[str, Any]:
 @pytest.fixture
 def server(models: Path, tmp_path: Path) -> Iterator[str]:
     """`osml run serve` on these models, with a store of its own; its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     url, log = f"http://127.0.0.1:{port}", tmp_path / "server.log"
     flags = ["--port", str(port), "--models", str(models), "--models-poll-s", "0.1", "--drain-s", "0"]
     with log.open("wb") as stream:
