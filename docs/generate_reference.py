@@ -328,6 +328,17 @@ def worths(file: Path) -> dict[str, dict[str, str]]:
     return {row["of"]: {"all": row["ours"], **row["by_suite"]} for row in rows}
 
 
+def how_measured(file: Path) -> str:
+    """When, on how many mixes and for how long; empty where nothing was measured yet."""
+    if not file.is_file():
+        return ""
+    run: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    return (
+        f"All rows are of one run on {run['date']}, on {sum(run['mixes'].values())} mixes. A mix runs for at most "
+        f"{run['limit_s']:g} s, so a threshold that acts later shows nothing. "
+    )
+
+
 def rules_page(file: Path = ROOT / "docs" / "results" / "osml-rules.json") -> str:
     """docs/reference/osml-rules.md."""
     worth = worths(file)
@@ -350,7 +361,7 @@ def rules_page(file: Path = ROOT / "docs" / "results" / "osml-rules.json") -> st
         "The first rule that holds and whose proposal passes the guard decides. "
         "`worth` says what changes if the rule is left out (simulated, `python -m osml.lab.benchmarks.osml_rules`): "
         "with a plus, the rule helps. Each figure has the 90 % interval of its mean. "
-        "All rows are of one run on 2026-11-26, on every third mix of osml-302. Rules that are close to nothing alone "
+        f"{how_measured(file)}Rules that are close to nothing alone "
         "can be worth something together ([why they stay](../notes/2026-11-25-rules-that-left.md))."
     )
     after = "If no rule decides, `hold` keeps all cells. If that is not legal, `squeeze` makes them fit."

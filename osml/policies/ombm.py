@@ -22,6 +22,7 @@ from osml.bandwidth.correction import failed, part_of
 from osml.bandwidth.jumps import MOST_GROWTH, Jumps, crept, is_jump, noise_qps, ready_qps, watched
 from osml.bandwidth.library import usual_library
 from osml.domain import Infeasible, MbaRange, Observation, Partition, Reason, Region, Service
+from osml.layout.arrange import legal_throttle
 from osml.policies.even import Even, EvenState
 
 HEADROOM = 1.03
@@ -267,7 +268,7 @@ def _throttles(setting: _Setting, wanted_gbps: float | None) -> tuple[dict[str, 
     most = peak * (1.0 - REST_SHARE)
     own = legal_up(most if wanted_gbps is None else min(wanted_gbps, most), mba, peak)
     given = gbps_of(own, mba, peak)
-    part = legal_down(max(peak - given, 0.0) / len(setting.jobs), mba, peak)
+    part = max(legal_down(max(peak - given, 0.0) / len(setting.jobs), mba, peak), legal_throttle(1, mba))  # 0 is none
     return {setting.lc.name: own, **{job.name: part for job in setting.jobs}}, given
 
 

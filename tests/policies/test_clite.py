@@ -16,7 +16,7 @@ from osml.base.failure import MachineError
 from osml.decide.decide import decide
 from osml.decide.registry import load_policy
 from osml.decide.state import open_state, seal_state
-from osml.domain import Counters, Latency, Observation, Outcome, Partition, Platform, Service
+from osml.domain import Counters, Latency, Observation, Outcome, Partition, Platform, Region, Service
 from osml.policies.clite import surrogate
 from osml.policies.clite.policy import Clite, CliteState
 from osml.policies.clite.score import score
@@ -156,6 +156,17 @@ def test_what_is_refused_twice_is_not_asked_for_again() -> None:
     bench.until_holding(services)
     assert sum(sample.units == wanted for sample in bench.state.samples) == 1
     assert bench.state.point != wanted
+
+
+def test_an_agent_that_refuses_all_first_samples_is_named_as_the_reason() -> None:
+    bench, services = Bench(), [lc("a", 5.0), lc("b", 5.0)]
+    bench.step(services)
+    stays = Partition([Region(["a"], 7, 5), Region(["b"], 5, 7)])
+    for seq in range(60):
+        bench.step(services, partition=stays, outcome=Outcome(seq, "refused", "no"))
+        if bench.state.holding:
+            break
+    assert "the agent refused the partition of each of the first samples" in bench.words
 
 
 def test_nothing_applied_asks_for_the_same_again() -> None:
@@ -336,7 +347,7 @@ def test_the_model_is_a_gaussian_process_with_a_matern_kernel_and_truncated_expe
 
 def test_without_scikit_learn_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(surrogate, "find_spec", lambda _: None)
-    with pytest.raises(MachineError, match=r"needs scikit-learn.*./\[clite\]"):
+    with pytest.raises(MachineError, match=r"needs scikit-learn.*run `.*clite"):
         Bench().step([lc("a", 5.0)])
 
 

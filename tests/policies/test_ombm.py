@@ -56,6 +56,14 @@ def test_percentages_are_rounded_up_for_the_service_and_down_for_the_jobs():
     assert plan.partition.mba == {"web": 80, "sort": 10, "zip": 10}
 
 
+def test_a_job_is_never_throttled_to_nothing():
+    """The smallest throttle of some machines is 0, which the agent can't read as a throttle."""
+    eighths = replace(NODE, mba=MbaRange(0, 160, 1, "eighth_gbps"))
+    jobs = [Service(name=f"job{n}", kind="be") for n in range(4)]
+    plan, _ = OmbmClassic(LIBRARY).decide(seeing([web(990.0, 500.0), *jobs], eighths), OmbmState())
+    assert min(plan.partition.mba.values()) >= 1
+
+
 def test_a_rising_rate_gets_more_and_a_growing_rate_more_than_the_rate_itself():
     policy = Ombm(LIBRARY)
     _, first = policy.decide(seeing([web(300.0), *JOBS]), OmbmState())

@@ -37,12 +37,17 @@ def split(
     platform: Platform = NODE,
     gbps: dict[str, float | None] | None = None,
     met: int = 0,
+    known_qps: float | None = None,
 ) -> tuple[dict[str, int], list[str]]:
     services = [web or service("web"), service("db"), *JOBS]
     seen = Observation("n", 0, 10.0, 1.0, platform, services, partition=before)
     node = node_of(seen)
     answers = {one.name: staffed(node, one, None, 1.0) for one in services if one.kind == "lc"}
-    facts = facts_of(seen, node, OsmlState(), answers, Models(), DEFAULT)
+    state = OsmlState()
+    if known_qps is not None:  # the interval before was with another load of web
+        earlier = replace(seen, services=[service("web", qps=known_qps), service("db"), *JOBS])
+        state = OsmlState(tracks=facts_of(earlier, node, state, answers, Models(), DEFAULT).tracks)
+    facts = facts_of(seen, node, state, answers, Models(), DEFAULT)
     said: list[str] = []
     needs = MODELLED if gbps is None else gbps
     found = with_bandwidth(facts, cells, needs, library, lambda text, _: said.append(text), met)
@@ -70,6 +75,16 @@ def test_a_profile_says_what_its_service_needs_and_the_reason_is_told():
     assert (mba["sort"] + mba["zip"]) / 1e3 > 20.0 - need - 1.2 * 3.0 - 0.4
     assert len(said) == 1
     assert f"web: {need:.3g} GB/s meet the target of 100 ms at 500 requests/s" in said[0]
+
+
+def test_throttles_follow_predictions_where_a_load_moved_and_stay_where_none_did():
+    shares = {"web": 1.0, "db": 20.0}
+    first, _ = split(NOTHING, gbps=shares)
+    held = replace(CELLS, mba=first)
+    turned = {"web": 20.0, "db": 1.0}
+    assert split(NOTHING, before=held, gbps=turned)[0] == first
+    moved = split(NOTHING, web=service("web", qps=5000.0), before=held, gbps=turned, known_qps=500.0)[0]
+    assert moved["web"] > 10 * first["web"]
 
 
 def test_a_profile_does_for_a_service_that_no_model_knows():

@@ -28,7 +28,7 @@ def test_the_first_decision_gives_everybody_its_need_and_what_is_left_in_proport
     decision = run(service("a"), service("b", rate=50.0))
     assert run.cores() == {"a": 12, "b": 24}
     assert decision.infeasible is None
-    assert "a gets 12 cores and 10 ways, it needs 4 and 1 (OAA 4.0, 1.0)" in run.words()
+    assert "a gets 12 cores and 10 ways, it needs 4 and 1: " in run.words()
     assert [forecast.oaa.cores for forecast in decision.forecasts] == [4.0, 8.0]
     assert decision.forecasts[0].rcliff_upper.cores == 3.5  # point + upper factor x spread
 

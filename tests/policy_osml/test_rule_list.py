@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import random
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -14,7 +18,7 @@ from osml.policies.osml.node import Cell
 from osml.policies.osml.rule import Proposal, Rule
 from osml.policies.osml.rules import RULES, chosen
 from osml.policies.osml.settings import DEFAULT, Settings
-from tests.kit.fake_models import PLATFORM, Run, needs, service
+from tests.kit.fake_models import PLATFORM, Run, job, needs, service
 from tests.kit.osml_facts import facts
 
 CELLS = {"a": (4, 2), "b": (4, 2)}
@@ -82,38 +86,79 @@ def test_every_setting_is_described() -> None:
     assert described == set(Settings.__struct_fields__)
 
 
-@pytest.mark.parametrize(
-    ("rule", "field", "value"),
-    [("probe", "probe", 0.1), ("sharing-is-enough", "to_save", 2.0)],
-)
-def test_a_setting_changes_when_its_rule_holds(rule: str, field: str, value: float) -> None:
-    """Of the rules with one threshold of their own: the same facts, one setting changed."""
-    seen = {
-        "probe": (service("a", 0.4), service("b", 0.4)),
-        "sharing-is-enough": (service("a", rate=50.0), service("b", rate=50.0)),
-    }[rule]
-
-    def names(settings: Settings) -> list[str]:
-        run, found = Run(Osml(needs(rate_10=4.0, rate_50=12.0), settings)), []
-        shared = {"partition": None} if rule != "sharing-is-enough" else {}
-        del shared
+def test_a_setting_of_probe_changes_what_is_decided() -> None:
+    def words(settings: Settings) -> list[str]:
+        run, found = Run(Osml(needs(rate_10=4.0), settings)), list[str]()
         for _ in range(16):
-            run(*seen)
+            run(service("a", 0.4), service("b", 0.4))
             found.append(run.words())
         return found
 
-    assert names(DEFAULT) != names(replace(DEFAULT, **{field: value})) or rule == "sharing-is-enough"
-    early = facts(*seen, before=OsmlState(age=9), models=needs(rate_10=4.0, rate_50=12.0))
-    if rule == "sharing-is-enough":
-        known = replace_new(early)
-        assert chosen(known).rule == "place"
-        assert chosen(replace_new(early, replace(DEFAULT, **{field: value}))).rule == rule
+    assert words(DEFAULT) != words(replace(DEFAULT, probe=0.1))
 
 
-def replace_new(seen: Facts, settings: Settings = DEFAULT) -> Facts:
-    from dataclasses import replace as changed
+def test_a_setting_of_sharing_is_enough_changes_whether_it_holds() -> None:
+    shared = service("a", rate=50.0), service("b", rate=50.0)
+    early = facts(*shared, before=OsmlState(age=9), models=needs(rate_10=4.0, rate_50=12.0))
+    known = dataclasses.replace(early, new=[])
+    assert chosen(known).rule == "place"
+    assert chosen(dataclasses.replace(known, settings=replace(DEFAULT, to_save=2.0))).rule == "sharing-is-enough"
 
-    return changed(seen, new=[], settings=settings)
+
+class Recording:
+    """Settings that note which of them are asked for."""
+
+    def __init__(self) -> None:
+        self.asked: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        self.asked.add(name)
+        return getattr(DEFAULT, name)
+
+
+def test_each_rule_names_the_settings_that_it_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over runs with loads, latencies and jobs by chance: what `when` and `propose` ask for is in the list."""
+    used: dict[str, set[str]] = {}
+    decided: set[str] = set()
+
+    def watched(rule: Rule) -> Rule:
+        def asked(part: Callable[[Facts], Any]) -> Callable[[Facts], Any]:
+            def call(seen: Facts) -> Any:
+                recording: Any = Recording()
+                found = part(dataclasses.replace(seen, settings=recording))
+                used.setdefault(rule.name, set()).update(recording.asked)
+                return found
+
+            return call
+
+        return rule._replace(when=asked(rule.when), propose=asked(rule.propose))
+
+    monkeypatch.setattr(rules, "RULES", tuple(watched(rule) for rule in RULES))
+    for seed in range(30):
+        rng = random.Random(seed)
+        run = Run(Osml(needs(rate_10=3.0, rate_50=9.0, rate_90=18.0)))
+        jobs = [job()] if seed % 2 else []
+        for _ in range(8):
+            rates = [rng.choice((10.0, 50.0, 90.0)) for _ in "abc"]
+            for _ in range(12):
+                ratios = [rng.choice((0.3, 0.6, 0.95, 1.2, 3.0)) for _ in "abc"]
+                run(*(service(*one) for one in zip("abc", ratios, rates, strict=True)), *jobs)
+    decided.update(used)
+    assert len(decided) == len(RULES)
+    for rule in RULES:
+        assert used[rule.name] <= set(rule.settings), rule.name
+
+
+def test_a_decision_that_changes_the_partition_says_what_changes() -> None:
+    for seed in range(20):
+        rng = random.Random(seed)
+        run = Run(Osml(needs(rate_10=3.0, rate_50=9.0, rate_90=18.0)))
+        before = None
+        for _ in range(80):
+            run(*(service(n, rng.choice((0.3, 0.9, 1.2, 3.0)), rng.choice((10.0, 50.0, 90.0))) for n in "abc"))
+            if before is not None and run.decision.partition != before:
+                assert any(reason.change for reason in run.decision.reasons), run.words()
+            before = run.decision.partition
 
 
 def test_a_rule_that_is_left_out_never_decides() -> None:

@@ -15,6 +15,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from datetime import date
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -132,7 +133,14 @@ def main() -> None:
             rows.append({"of": name, "ours": words.pop("all"), "by_suite": words})
             print(f"without {name}: {rows[-1]}", flush=True)
     if given.json is not None:
-        document = {"kind": "simulated", "command": "python -m osml.lab.benchmarks.osml_rules", "rows": rows}
+        document = {
+            "kind": "simulated",
+            "command": "python -m osml.lab.benchmarks.osml_rules",
+            "date": date.today().isoformat(),
+            "mixes": {suite: len(found) for suite, found in mixes.items()},
+            "limit_s": _LIMIT_S,
+            "rows": rows,
+        }
         given.json.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
 
 

@@ -192,7 +192,10 @@ class _Round:
             self.say(f"{self.sample_name()}, bootstrap: {self.text_of_point()}")
         elif best_of(self.state.samples) is None:
             self.take(self.bootstrap[0], holding=True)
-            self.say(f"no sample was measured ({self.unmeasured()}): equal parts until latencies are measured")
+            if score(self.observation.services) is None:
+                self.say(f"no sample was measured ({self.unmeasured()}): equal parts until latencies are measured")
+            else:
+                self.say("the agent refused the partition of each of the first samples: equal parts")
         elif n_samples >= n_first + MAX_SAMPLES:
             self.settle(f"the limit of {n_samples} samples is reached")
         else:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osml.base.extras import how_to_install
 from osml.base.failure import MachineError
 
 Floats = NDArray[np.float64]
@@ -25,10 +26,7 @@ NOISES = (0.001, 0.03, 0.3)  # share of the scores' variance that is chance: que
 def require_scikit_learn() -> None:
     """Raises MachineError where scikit-learn is not installed."""
     if find_spec("sklearn") is None:
-        raise MachineError(
-            "the policy 'clite' needs scikit-learn, which is not installed: "
-            "install it in the checkout of osml with `pip install './[clite]'`"
-        )
+        raise MachineError(f"the policy 'clite' needs scikit-learn, which is not installed: {how_to_install('clite')}")
 
 
 class Surrogate:

@@ -1,4 +1,4 @@
-"""Heracles with several services. `policy` decides, `round` has the algorithms of one decision."""
+"""Heracles with several services. `policy` decides, `working_plan` has the algorithms of one decision."""
 
 from osml.policies.heracles.policy import Heracles
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from osml.allocation.policy import latency_text
 from osml.domain import Reason
 from osml.policies.osml.facts import Facts
-from osml.policies.osml.node import Cell
+from osml.policies.osml.node import Cell, changed
 from osml.policies.osml.rule import Proposal
 from osml.policies.osml.settings import Settings
 
@@ -77,8 +77,8 @@ def _worth(larger: list[Cell], sure: list[float], now: float, settings: Settings
 
 def _reason(facts: Facts, name: str, cell: Cell, level: float) -> Reason:
     old = facts.cells[name]
-    text = (
-        f"{name} changes by {cell.cores - old.cores:+d} cores: Model-C' expects at most {math.exp(level):.2f} of the "
-        f"target with {min(old.cores, cell.cores)} cores; {latency_text(facts.services[name])}"
+    why = (
+        f"Model-C' expects at most {math.exp(level):.2f} of the target with {min(old.cores, cell.cores)} cores; "
+        f"{latency_text(facts.services[name])}"
     )
-    return Reason(text=text, service=name, resource="cores", change=cell.cores - old.cores)
+    return changed(name, old, cell, why)

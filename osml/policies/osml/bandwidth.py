@@ -59,17 +59,19 @@ def with_bandwidth(
 ) -> Partition:
     """The partition with a throttle for everybody, where the platform has them and all needs are known.
 
-    Services get the platform's bandwidth in proportion to their needs in GB/s, profiled ones no less than that; BE jobs
-    what these needs leave of the machine's bandwidth, in equal parts. As long as the cells are the same the throttles
-    stay, because predictions differ a little in every interval; those from a profile follow the rate. In cells too
-    large for profiles jobs that have the least, for a miss, get more once all targets were `met` for some intervals:
-    what the profile leaves, because what Model-A leaves was too much. `profiles` None: the usual ones.
+    Services get the platform's bandwidth in proportion to their needs in GB/s, profiled ones no less than that; BE
+    jobs what these needs leave of the machine's bandwidth, in equal parts. As long as the cells and the loads are
+    the same, the throttles stay, because predictions differ a little in every interval; those from a profile follow
+    the rate. In cells too large for profiles jobs that have the least, for a miss, get more once all targets were
+    `met` for some intervals: what the profile leaves, because what Model-A leaves was too much. `profiles` None:
+    the usual ones.
     """
     platform, before = facts.observation.platform, facts.observation.partition
     if platform.mba is None:
         return partition
     peak = peak_gbps(platform)
-    held = None if before is None or before.regions != partition.regions else before.mba or None
+    same = before is not None and before.regions == partition.regions and not facts.changed
+    held = before.mba or None if before is not None and same else None
     missed = held is not None and _jobs_have_least(held, facts)
     after = _AfterMiss(draining=missed, over=missed and met >= _OVER)
     found = {} if peak is None else _profiled(facts, partition, profiles, say, after)

@@ -16,8 +16,8 @@ from osml.policies.osml.answers.outlook import LEAST_SHOWN, Situation, outlook
 from osml.policies.osml.divide import cut_down, fits
 from osml.policies.osml.layout import cells_of
 from osml.policies.osml.memory.past import Past, after
-from osml.policies.osml.memory.state import CELLS, POOLED, SHARED, SOME, Correction, OsmlState, Track
-from osml.policies.osml.node import Cell, Node
+from osml.policies.osml.memory.state import CELLS, MIXED, SHARED, SOME, Correction, OsmlState, Track
+from osml.policies.osml.node import Cell, Node, changed
 from osml.policies.osml.settings import Settings
 from osml.policies.osml.track import after_interval, drains, really_missed
 
@@ -33,6 +33,7 @@ class Facts:
     - `missed`: services that miss their target by more than noise. `alarmed`: those to act upon now.
     - `way`: how the node is run, for `age` intervals; `scores`: E_S of each way. `calm`: intervals with targets met;
       0 where somebody was not measured.
+    - `changed`: whether a load or a target is another one, or services or jobs came or went.
     - `notes`: what has changed of limits and services, in words.
     - `expected`: log(latency over target) that Model-C' is sure of in the present cells; no entry where it can't say.
     - `told`: all that Model-C' was asked so far.
@@ -57,6 +58,7 @@ class Facts:
     age: int
     scores: dict[str, float]
     calm: int
+    changed: bool
     notes: list[Reason]
     expected: dict[str, float]
     told: dict[tuple[str, Cell], float]
@@ -209,7 +211,7 @@ def facts_of(
     gone = sorted(before.tracks.keys() - services.keys())
     notes += [Reason(text=f"{name} is no longer on the node: its resources are free") for name in gone]
     notes += [Reason(text=f"{name} is new on the node", service=name) for name in new if before.tracks]
-    changed = moved or bool(gone or new)
+    changed = moved or bool(gone or new) or _other_jobs(before, node)
     if changed:  # what measurements allowed below the need, they allowed in other company
         tracks = {name: replace(one, correction=_not_below(one.correction)) for name, one in tracks.items()}
     tracks = {name: _tried_again(one, observation.time_s) for name, one in tracks.items()}
@@ -221,7 +223,7 @@ def facts_of(
     age = before.age + 1
     scores = {} if changed else dict(before.scores)
     if not changed and age > (settings.patience if way == SHARED else settings.settle):
-        _score(scores, way, observation, slacks)
+        _score(scores, way, observation, slacks, set_aside)
     served = [0 if slacks[name] is None else track.streak for name, track in tracks.items() if name not in set_aside]
     facts = Facts(
         observation,
@@ -243,6 +245,7 @@ def facts_of(
         age,
         scores,
         max(0, min(served, default=0)),
+        changed,
         notes,
         {},
         {},
@@ -284,7 +287,7 @@ def _tried_again(track: Track, now_s: float) -> Track:
 def _way(cells: Mapping[str, Cell], services: Mapping[str, Service], set_aside: Sequence[str]) -> str:
     if not cells:
         return SHARED
-    return SOME if set_aside else POOLED if len(cells) < len(services) else CELLS
+    return SOME if set_aside else MIXED if len(cells) < len(services) else CELLS
 
 
 def _want(node: Node, name: str, track: Track, observation: Observation, settings: Settings) -> Cell:
@@ -306,10 +309,8 @@ def _within_limits(node: Node, held: dict[str, Cell], notes: list[Reason]) -> di
     if not fits(node, cells):
         cells = cut_down(node, cells, {name: node.leasts[name] for name in cells}) or {}
     for name, cell in cells.items():
-        cores, ways = cell.cores - held[name].cores, cell.ways - held[name].ways
-        if cores or ways:
-            text = f"{name} changes by {cores:+d} cores and {ways:+d} ways: the limits or the BE jobs changed"
-            notes.append(Reason(text=text, service=name, resource="cores", change=cores))
+        if cell != held[name]:
+            notes.append(changed(name, held[name], cell, "the limits or the BE jobs changed"))
     return cells
 
 
@@ -321,9 +322,27 @@ def _alarming(name: str, track: Track, before: OsmlState, service: Service, sett
     return slack < -settings.slight or track.missed > 1 or track.settled >= settings.hovers
 
 
-def _score(scores: dict[str, float], way: str, observation: Observation, slacks: Mapping[str, float | None]) -> None:
-    """What the present way to run the node is worth: its E_S, the half of it from this interval."""
+def _other_jobs(before: OsmlState, node: Node) -> bool:
+    """Whether BE jobs came or went since the last decision: E_S with jobs and E_S without are not comparable."""
+    if before.wanted is None:
+        return False
+    owners = {owner for region in before.wanted.regions for owner in region.owners}
+    return owners - before.tracks.keys() != set(node.be)
+
+
+def _score(
+    scores: dict[str, float],
+    way: str,
+    observation: Observation,
+    slacks: Mapping[str, float | None],
+    set_aside: Sequence[str],
+) -> None:
+    """What the present way to run the node is worth: its E_S, the half of it from this interval.
+
+    Who is set aside and completes no request misses its target completely.
+    """
     ratios = [1.0 - slack for slack in slacks.values() if slack is not None]
+    ratios += [math.inf for name in set_aside if slacks[name] is None]
     if not ratios:
         return
     e_s = combine(lc_entropy([intolerable(ratio, 1.0) for ratio in ratios]), jobs_entropy(observation))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from osml.allocation.apart import JOB_WAYS
 from osml.allocation.limits import Budget, Limits, budgets, can_isolate
-from osml.domain import Observation, Service
+from osml.domain import Observation, Reason, Service
 
 
 class Cell(NamedTuple):
@@ -23,6 +23,16 @@ class Cell(NamedTuple):
 
 
 NOTHING = Cell(0, 0)
+
+
+def changed(name: str, old: Cell, new: Cell, why: str) -> Reason:
+    """The reason of a changed cell. It counts the cores that the service gets or gives; where these stay, the ways."""
+    cores, ways = new.cores - old.cores, new.ways - old.ways
+    text = f"{name} changes by {cores:+d} cores and {ways:+d} ways: {why}"
+    if cores:
+        return Reason(text=text, service=name, resource="cores", change=cores)
+    return Reason(text=text, service=name, resource="ways", change=ways)
+
 
 NO_SERVICE = "there is no LC service"
 """Why a node with jobs alone has no cells: nobody lacks anything."""

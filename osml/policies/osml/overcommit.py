@@ -6,12 +6,11 @@ from osml.domain import Infeasible, Reason
 from osml.entropy import combine
 from osml.policies.osml.divide import cut_down, fits, missing, spread_out
 from osml.policies.osml.facts import Facts, jobs_entropy
-from osml.policies.osml.guard import least_for_use
-from osml.policies.osml.memory.state import CELLS, POOLED, SHARED, SOME
+from osml.policies.osml.memory.state import CELLS, SHARED, SOME
 from osml.policies.osml.node import Cell
 from osml.policies.osml.place import share
 from osml.policies.osml.relieve import corrected
-from osml.policies.osml.rule import Proposal
+from osml.policies.osml.rule import Proposal, changes
 
 
 def short(facts: Facts) -> bool:
@@ -29,28 +28,6 @@ def untried(facts: Facts, way: str) -> bool:
     )
 
 
-def pool_untried(facts: Facts) -> bool:
-    """Whether all share, one misses its target, and nobody was set apart yet at these loads."""
-    return facts.way == SHARED and untried(facts, POOLED) and len(facts.services) > 2 and len(facts.missed) == 1
-
-
-def one_apart(facts: Facts) -> Proposal | None:
-    """A cell for the one service that misses its target while all share; the others together on the rest."""
-    name, node, room = facts.missed[0], facts.node, facts.node.for_lc
-    want = facts.wants[name]
-    cell = node.bounded(name, want.cores, max(want.ways, room.ways * want.cores // room.cores))
-    used = sum(least_for_use(facts, other) for other in facts.services if other != name)
-    if cell.cores > facts.settings.apart * room.cores or room.cores - cell.cores < used:
-        return None
-    text = (
-        f"{name} gets a cell of {cell.cores} cores and {cell.ways} ways, the other services share the rest: "
-        "it is above its target while all services share everything"
-    )
-    return Proposal(
-        {name: cell}, [Reason(text=text, service=name, resource="cores", change=cell.cores)], shortage=lack(facts)
-    )
-
-
 def rcliff_untried(facts: Facts) -> bool:
     """Whether cells below the OAA are untried."""
     return untried(facts, CELLS)
@@ -65,7 +42,7 @@ def cells_at_rcliff(facts: Facts) -> Proposal | None:
         return None
     cells = spread_out(facts.node, cells, list(cells), list(cells))
     text = "the OAAs do not fit together: cells have the size of RCliff's bound"
-    return Proposal(cells, [Reason(text=text)], shortage=lack(facts), past_cliff=True)
+    return Proposal(cells, [Reason(text=text), *changes(facts, cells)], shortage=lack(facts), past_cliff=True)
 
 
 def sharing_untried(facts: Facts) -> bool:
@@ -75,9 +52,8 @@ def sharing_untried(facts: Facts) -> bool:
 
 def share_everything(facts: Facts) -> Proposal:
     """All share: queues drain fastest there, and it needs no prediction."""
-    return share("the needs of all services do not fit in cells")._replace(
-        shortage=lack(facts), tracks=corrected(facts)
-    )
+    found = share("the needs of all services do not fit in cells")
+    return found._replace(reasons=[*found.reasons, *changes(facts, {})], shortage=lack(facts), tracks=corrected(facts))
 
 
 def setting_aside_may_be_better(facts: Facts) -> bool:
@@ -97,27 +73,29 @@ def sharing_was_best(facts: Facts) -> bool:
     )
 
 
-def set_some_aside(facts: Facts) -> Proposal:
+def set_some_aside(facts: Facts) -> Proposal | None:
     """As many as possible in their cells, the others in what is left, where not all can meet their target."""
     node, served = facts.node, _served(facts)
     aside = [name for name in _by_price(facts) if name not in served]
+    if not aside:
+        return None
     cells = {name: node.leasts[name] for name in aside} | served
-    first = aside[0] if aside else None
-    if first is not None:  # all that is left for one of them: its need may be less than predicted
-        cells = spread_out(node, cells, [first], list(cells))
+    # All that is left for one of them: its need may be less than predicted.
+    cells = spread_out(node, cells, aside[:1], list(cells))
     cells = {name: cells[name] for name in facts.services}
-    text = f"services that use what the others leave: {', '.join(aside) or 'none'}; {lack(facts).message}"
-    told = Infeasible(aside or list(facts.missed), lack(facts).message)
-    return Proposal(cells, [Reason(text=text)], aside, corrected(facts), told, past_cliff=True)
+    text = f"services that use what the others leave: {', '.join(aside)}; {lack(facts).message}"
+    told = Infeasible(aside, lack(facts).message)
+    reasons = [Reason(text=text), *changes(facts, cells)]
+    return Proposal(cells, reasons, aside, corrected(facts), told, past_cliff=True)
 
 
 def squeezed(facts: Facts) -> Proposal:
     """Cells for all between the need and the least that is legal: where services came, or limits changed."""
     if facts.node.may_share or facts.node.obstacle is not None:
         return share_everything(facts)
-    cells = cut_down(facts.node, facts.wants, facts.node.leasts)
+    cells = cut_down(facts.node, facts.wants, facts.node.leasts) or {}
     text = "cells are smaller than the needs: services came, or limits changed"
-    return Proposal(cells or {}, [Reason(text=text)], shortage=lack(facts), past_cliff=True)
+    return Proposal(cells, [Reason(text=text), *changes(facts, cells)], shortage=lack(facts), past_cliff=True)
 
 
 def lack(facts: Facts) -> Infeasible:

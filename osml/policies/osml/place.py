@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from osml.allocation.policy import latency_text
 from osml.domain import Infeasible, Reason
 from osml.policies.osml.divide import cut_down, fits, spread_out
 from osml.policies.osml.facts import Facts
@@ -69,14 +68,24 @@ def stay_shared(_: Facts) -> Proposal:
 def cells_for_all(facts: Facts) -> Proposal | None:
     """Its need for everybody, and what is left in proportion until all is calm.
 
-    Where BE jobs gain by it, less than the bound of the predictions is tried, too. Not where sharing did better.
+    Where BE jobs gain by it, less than the bound of the predictions is tried, too. Who does not meet its target keeps
+    what it has. Not where sharing did better.
     """
     scores = facts.scores
     if CELLS in scores and SHARED in scores and scores[SHARED] <= scores[CELLS]:
         return None
-    least = {name: facts.point(name) for name in facts.services} if facts.node.be else facts.wants
-    cells = cut_down(facts.node, facts.wants, least)
+    wants = {name: _kept(facts, name, want) for name, want in facts.wants.items()}
+    least = {name: _kept(facts, name, facts.point(name)) for name in wants} if facts.node.be else wants
+    cells = cut_down(facts.node, wants, least)
     return None if cells is None else placed(facts, cells)
+
+
+def _kept(facts: Facts, name: str, cell: Cell) -> Cell:
+    """The cell, or what a service has now that does not meet its target: from that one nothing may be taken."""
+    now = facts.cells.get(name)
+    if now is None or facts.meets(name):
+        return cell
+    return facts.node.bounded(name, max(cell.cores, now.cores), max(cell.ways, now.ways))
 
 
 def placed(facts: Facts, cells: dict[str, Cell]) -> Proposal:
@@ -84,18 +93,11 @@ def placed(facts: Facts, cells: dict[str, Cell]) -> Proposal:
     order = {name: cells[name] for name in facts.services}
     predicted = [name for name in order if not facts.unpredicted(name)]
     found = spread_out(facts.node, order, predicted or list(order))
-    tracks, reasons = dict(facts.tracks), list[Reason]()
+    tracks = dict(facts.tracks)
     for name, cell in found.items():
         if cell == facts.cells.get(name):
             continue
         # What is only lent until all is calm goes back in one step.
         tracks[name] = replace(facts.tracks[name], before=None)
-        if name not in facts.cells:
-            track, need = facts.tracks[name], facts.wants[name]
-            text = (
-                f"{name} gets {cell.cores} cores and {cell.ways} ways, it needs {need.cores} and {need.ways} "
-                f"(OAA {track.oaa[0]:.1f}, {track.oaa[1]:.1f}); {latency_text(facts.services[name])}"
-            )
-            reasons.append(Reason(text=text, service=name, resource="cores", change=cell.cores))
-    reasons += changes(facts, found)
-    return Proposal(found, reasons or [Reason(text="all needs fit: the cells stay as they are")], tracks=tracks)
+    reasons = changes(facts, found) or [Reason(text="all needs fit: the cells stay as they are")]
+    return Proposal(found, reasons, tracks=tracks)

@@ -10,8 +10,8 @@ from osml.policies.osml.answers.correct import downsize_value
 from osml.policies.osml.divide import left_over, spread_out
 from osml.policies.osml.facts import Facts, units
 from osml.policies.osml.guard import least_for_use, may_have
-from osml.policies.osml.node import Cell
-from osml.policies.osml.rule import Proposal
+from osml.policies.osml.node import Cell, changed
+from osml.policies.osml.rule import Proposal, changes
 
 FALL = 0.25
 """A step down that Model-C values so much less than doing nothing leads over the cliff, as it thinks: a fall costs 1,
@@ -45,6 +45,8 @@ def hold(facts: Facts) -> Proposal:
         return Proposal(cells, [Reason(text=text)], facts.set_aside)
     if facts.set_aside:
         cells = spread_out(facts.node, cells, facts.set_aside, list(cells))
+        if cells != facts.cells:
+            return Proposal(cells, changes(facts, cells), facts.set_aside)
     names = ", ".join([f"{name} {cell.cores} cores, {cell.ways} ways" for name, cell in cells.items()])
     idle = left_over(facts.node, list(cells.values()))
     text = f"no change: {names}; {idle.cores} cores and {idle.ways} ways are idle"
@@ -112,13 +114,12 @@ def _smaller(facts: Facts, goals: dict[str, Cell]) -> Proposal | None:
         )
         cells[name] = less
         tracks[name] = replace(track, before=cell, count=1, correction=correction)
-        text = (
-            f"{name} changes by {less.cores - cell.cores:+d} cores and {less.ways - cell.ways:+d} ways: "
+        why = (
             f"OAA {track.oaa[0]:.1f} cores, {track.oaa[1]:.1f} ways (at most {track.oaa_upper[0]:.1f} cores), "
             f"RCliff at most {track.cliff_upper[0]:.1f} cores, {track.cliff_upper[1]:.1f} ways; "
             f"{latency_text(facts.services[name])}"
         )
-        reasons.append(Reason(text=text, service=name, resource="cores", change=less.cores - cell.cores))
+        reasons.append(changed(name, cell, less, why))
     return Proposal(cells, reasons, facts.set_aside, tracks) if reasons else None
 
 

@@ -97,4 +97,5 @@ def _spared(facts: Facts, name: str, cell: Cell) -> Cell:
 def _lent(facts: Facts, names: Sequence[str], cells: dict[str, Cell]) -> dict[str, Cell]:
     """The cells, with all that is idle for those who are far behind: a queue drains the faster the more it has."""
     behind = [name for name in names if facts.far(name)]
-    return spread_out(facts.node, cells, behind) if behind and not facts.node.be else cells
+    idle = not facts.node.be and len(cells) == len(facts.services)  # what no cell has is in use by those without
+    return spread_out(facts.node, cells, behind) if behind and idle else cells

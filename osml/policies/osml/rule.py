@@ -11,7 +11,7 @@ from osml.domain import Infeasible, Partition, Reason
 from osml.policies.osml.answers.correct import Action
 from osml.policies.osml.facts import Facts
 from osml.policies.osml.memory.state import Track
-from osml.policies.osml.node import Cell
+from osml.policies.osml.node import Cell, changed
 
 _NO_TRACKS: Mapping[str, Track] = MappingProxyType({})
 _NO_ACTIONS: Mapping[str, Action] = MappingProxyType({})
@@ -50,16 +50,21 @@ class Rule(NamedTuple):
 
 
 def changes(facts: Facts, cells: Mapping[str, Cell], actions: Mapping[str, Action] = _NO_ACTIONS) -> list[Reason]:
-    """The reason of each change of a cell, with Model-C's action where it was its."""
+    """The reason of each cell that is new, changed or given up, with Model-C's action where it was its."""
     found: list[Reason] = []
-    for name, cell in cells.items():
-        old, track = facts.cells.get(name), facts.tracks[name]
-        if old is None or cell == old:
+    for name, service in facts.services.items():
+        old, cell, (cores, ways) = facts.cells.get(name), cells.get(name), facts.tracks[name].oaa
+        if cell == old:
             continue
         by = f"; {actions[name]}" if name in actions else ""
-        text = (
-            f"{name} changes by {cell.cores - old.cores:+d} cores and {cell.ways - old.ways:+d} ways: "
-            f"{latency_text(facts.services[name])}; OAA {track.oaa[0]:.1f} cores, {track.oaa[1]:.1f} ways{by}"
-        )
-        found.append(Reason(text=text, service=name, resource="cores", change=cell.cores - old.cores))
+        why = f"{latency_text(service)}; OAA {cores:.1f} cores, {ways:.1f} ways{by}"
+        if cell is not None and old is not None:
+            found.append(changed(name, old, cell, why))
+        elif cell is not None:
+            want = facts.wants[name]
+            text = f"{name} gets {cell.cores} cores and {cell.ways} ways, it needs {want.cores} and {want.ways}: {why}"
+            found.append(Reason(text=text, service=name, resource="cores", change=cell.cores))
+        elif old is not None:
+            text = f"{name} gives its {old.cores} cores and {old.ways} ways to all: {why}"
+            found.append(Reason(text=text, service=name, resource="cores", change=-old.cores))
     return found

@@ -10,36 +10,44 @@ from osml.policies.osml.facts import Facts
 from osml.policies.osml.guard import objection
 from osml.policies.osml.rule import Proposal, Rule
 
-_MORE = ("slight", "hovers", "step", "far", "far_step", "withdraw", "retry_s", "retry_times", "retry_most_s")
-_SCARCE = ("scarce_ways",)
+_GUARD = ("round_bound", "full")
+"""Of the cliff shield, which some rules ask themselves."""
+
+_MORE = ("step", "far", "far_step", "withdraw", "retry_s", "retry_times", "retry_most_s")
+_SCARCE = ("scarce_ways", "round_bound")
 
 RULES = (
     Rule("queues-drain", place.shared_queues_drain, place.wait_for_queues, "ours", ("settle", "patience", "drain")),
     Rule("sharing-is-enough", place.shared_is_enough, place.stay_shared, "ours", ("to_save", "to_save_each")),
     Rule("place", place.unplaced, place.cells_for_all, "OSML, algorithm 1, lines 1 to 6", _SCARCE),
-    Rule("more", relieve.missed_in_cells, relieve.more_for_missed, "OSML, algorithm 2", _MORE),
+    Rule("more", relieve.missed_in_cells, relieve.more_for_missed, "OSML, algorithm 2", (*_MORE, *_GUARD)),
     Rule("more-ahead", ahead.foreseen, ahead.more_ahead, "ours (Model-C')", ("ahead", "ahead_to", "helps", "reach")),
-    Rule("balance", balance.unbalanced, balance.move_a_unit, "PARTIES, section 3.4", ("room", "worse", "near")),
-    Rule("share", overcommit.sharing_untried, overcommit.share_everything, "ours"),
-    Rule("one-apart", overcommit.pool_untried, overcommit.one_apart, "ours", ("apart",)),
+    Rule("balance", balance.unbalanced, balance.move_a_unit, "PARTIES, section 3.4", ("room", "worse", "near", "full")),
+    Rule("share", overcommit.sharing_untried, overcommit.share_everything, "ours", _MORE),
     Rule(
         "cells-at-rcliff",
         overcommit.rcliff_untried,
         overcommit.cells_at_rcliff,
         "OSML, algorithm 1, line 18",
-        ("scarce_ways",),
+        _SCARCE,
     ),
-    Rule("set-aside", overcommit.setting_aside_may_be_better, overcommit.set_some_aside, "ours", ("better",)),
-    Rule("share-again", overcommit.sharing_was_best, overcommit.share_everything, "ours"),
+    Rule(
+        "set-aside",
+        overcommit.setting_aside_may_be_better,
+        overcommit.set_some_aside,
+        "ours",
+        ("better", *_SCARCE, *_MORE),
+    ),
+    Rule("share-again", overcommit.sharing_was_best, overcommit.share_everything, "ours", _MORE),
     Rule(
         "take-surplus",
         reclaim.calm,
         reclaim.take_surplus,
         "OSML, algorithm 3",
-        ("calm", "close", "little", "full", "ahead"),
+        ("calm", "close", "settle", "later", "little", "ahead", *_GUARD),
     ),
     Rule("less-ahead", ahead.foreseen, ahead.less_ahead, "ours (Model-C')", ("safe", "safe_after", "reach")),
-    Rule("probe", reclaim.calm, reclaim.probe_below, "ours", ("calm", "later", "probe", "full", "ahead")),
+    Rule("probe", reclaim.calm, reclaim.probe_below, "ours", ("calm", "later", "probe", "ahead", *_GUARD)),
 )
 """After them comes `hold`, and where that is not legal any more `squeeze`, which always is."""
 
