@@ -29,6 +29,8 @@ _METHOD = """## How to read it
 - **Nearest cell** is the simplest predictor: the latency of the calibration cell whose conditions are nearest.
 - **Ideal / (1 - u)** is the latency at low load, divided by the idle share. It is the law of the queue M/M/1.
 - **In the interval** is the share of cells whose p99 lies in the interval that is promised for 90 %.
+- **Best possible** is the share that a perfect prediction would reach, by the cells that were measured twice.
+  Each measurement differs from the truth, too.
 - **Noisy** cells are measured but not scored. Other programs or the hypervisor used the CPUs meanwhile.
 - **Bias** is the median of predicted / measured - 1.
 """
@@ -73,6 +75,7 @@ def _summary(document: dict[str, Any]) -> str:
             _percent(repeats["within_25pct"]),
             "",
         ),
+        ("p99 within 25 %, best possible on this machine", _percent(repeats.get("best_possible")), ""),
         ("noisy cells, not scored", str(document["noisy"]), ""),
         ("p99 within 25 %, with the noisy cells", _percent(document.get("within_25pct_with_noisy")), ""),
         ("upper over lower end of the 90 % interval of p99, median", _ratio(document.get("median_width_p99")), ""),

@@ -25,7 +25,10 @@ from osml.lab.validation.store import Settings, Store
 
 PROBE_S = 1.5
 PROBE_RATE = 20.0
-REPEATED = 16
+REPEATED, LATER = 4, 8
+"""One held-out cell in so many is measured a second time, so many cells later: what the machine itself repeats is the
+most that a prediction can reach."""
+
 RETRIES = 2
 """A noisy calibration cell is measured so many times again."""
 
@@ -72,7 +75,7 @@ class Plan:
 
 
 def with_repeats(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells in their order; one in REPEATED is measured a second time, some cells after the first."""
+    """The cells in their order; one in REPEATED is measured a second time, LATER cells after the first."""
     found: list[Cell] = []
     again: list[tuple[int, Cell]] = []
     for number, cell in enumerate(cells):
@@ -80,7 +83,7 @@ def with_repeats(cells: Sequence[Cell]) -> list[Cell]:
             found.append(again.pop(0)[1])
         found.append(cell)
         if number % REPEATED == 0:
-            again.append((number + REPEATED // 2, msgspec.structs.replace(cell, repeat=1)))
+            again.append((number + LATER, msgspec.structs.replace(cell, repeat=1)))
     return found + [cell for _, cell in again]
 
 

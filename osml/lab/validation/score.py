@@ -144,7 +144,11 @@ def _median(errors: Sequence[float]) -> float | None:
 
 
 def _repeats(rows: Sequence[Row]) -> dict[str, Any]:
-    """How often a second measurement of the same conditions is within a quarter of the first."""
+    """How often a second measurement of the same conditions is within a quarter of the first, and what that means.
+
+    `best_possible` is the share that a perfect prediction would reach. The logarithm of the ratio of two measurements
+    has the noise of both, so it is sqrt(2) times as wide as that of a measurement over the truth, in either direction.
+    """
     first = {_conditions(row.cell): row for row in rows if row.cell.repeat == 0}
     pairs = [
         (first[_conditions(row.cell)].measured, row.measured)
@@ -156,7 +160,12 @@ def _repeats(rows: Sequence[Row]) -> dict[str, Any]:
         for one, other in pairs
         if not one.noisy and not other.noisy and one.p99_ms is not None and other.p99_ms is not None
     ]
-    return {"pairs": len(quiet), "within_25pct": _share([relative_error(a, b) <= QUARTER for a, b in quiet])}
+    ratios = [(a / b) ** (sign / math.sqrt(2.0)) for a, b in quiet for sign in (1.0, -1.0)]
+    return {
+        "pairs": len(quiet),
+        "within_25pct": _share([relative_error(a, b) <= QUARTER for a, b in quiet]),
+        "best_possible": _share([relative_error(ratio, 1.0) <= QUARTER for ratio in ratios]),
+    }
 
 
 def _conditions(cell: Cell) -> str:

@@ -198,6 +198,21 @@ def test_the_lab_gives_a_request_up_when_its_load_generator_does() -> None:
     assert f"kGiveUp = {GIVE_UP_S:g} * kSecond;" in target
 
 
+def test_best_possible_is_what_the_truth_itself_would_reach() -> None:
+    """Measurements whose logarithms are normal around the truth, with a spread of 0.3."""
+    draw = np.random.default_rng(1)
+    rows: list[Row] = []
+    for number in range(3000):
+        cell = Cell("redis", 1, None, 0.5, weight=1.0 + number)
+        rows += [
+            Row(msgspec.structs.replace(cell, repeat=repeat), False, 0.0, measured(p99_ms=seen), predicted(10.0))
+            for repeat, seen in enumerate((10.0 * np.exp(0.3 * draw.standard_normal(2))).tolist())
+        ]
+    found = document(rows, {})
+    assert found["two_measurements_agree"]["best_possible"] == pytest.approx(found["within_25pct"], abs=0.03)
+    assert found["two_measurements_agree"]["within_25pct"] < found["within_25pct"] - 0.08
+
+
 def test_some_cells_are_measured_twice_early_and_late() -> None:
     cells = [Cell("redis", 1, None, 0.5, repeat=0, weight=1.0 + k) for k in range(100)]
     found = with_repeats(cells)
@@ -239,7 +254,8 @@ def test_score_counts_held_out_quiet_cells_only() -> None:
     again = msgspec.structs.replace(rows[2], cell=msgspec.structs.replace(cells[2], repeat=1))
     found = document([*rows, again], {})
     assert (found["held_out"], found["held_out_saturated"], found["noisy"]) == (2, 1, 1)
-    assert found["two_measurements_agree"] == {"pairs": 1, "within_25pct": 1.0}  # a second measurement is no cell
+    agree = {"pairs": 1, "within_25pct": 1.0, "best_possible": 1.0}  # a second measurement is no cell
+    assert found["two_measurements_agree"] == agree
     assert found["within_25pct"] == 0.5
     assert found["within_25pct_with_noisy"] == pytest.approx(1 / 3)
     assert found["median_width_p99"] == pytest.approx(math.exp(0.2))
