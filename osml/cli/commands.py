@@ -6,6 +6,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple
 
+from osml.base.extras import how_to_install
 from osml.base.failure import MachineError
 
 PLUG_INS = "osml.commands"
@@ -96,7 +97,7 @@ def load(entry: Entry) -> Any:
         if not found:
             raise MachineError(
                 f"command '{entry.name}' is in the package {entry.target}, which is not installed: "
-                f"install it with `uv sync --inexact --package {entry.target}`"
+                f"{how_to_install(package=entry.target)}"
             )
         return found[0].load()
     module, attribute = entry.target.split(":")
@@ -107,7 +108,7 @@ def load(entry: Entry) -> Any:
             raise
         raise MachineError(
             f"command '{entry.name}' needs the Python package '{error.name}', which is not installed: "
-            f"install it in the checkout of osml with `pip install './[{entry.extra}]'`"
+            f"{how_to_install(*filter(None, [entry.extra]))}"
         ) from None
 
 

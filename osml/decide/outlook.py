@@ -10,6 +10,7 @@ from typing import Protocol, cast
 
 from msgspec import Struct
 
+from osml.base.extras import how_to_install
 from osml.base.failure import InputError, MachineError
 from osml.domain import Assignment, Observation
 
@@ -83,8 +84,7 @@ def check_outlook(name: str, folder: Path) -> None:
     missing = [package for package in NEEDS if find_spec(package) is None]
     if missing:
         raise MachineError(
-            f"--twins needs the Python package '{missing[0]}', which is not installed: "
-            "install it in the checkout of osml with `pip install './[simulator]'`"
+            f"--twins needs the Python package '{missing[0]}', which is not installed: {how_to_install('simulator')}"
         )
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder, expected one with a twin of each node, NODE.json")

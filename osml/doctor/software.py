@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
+from osml.base.extras import how_to_install
 from osml.base.failure import InputError
 from osml.doctor.finding import Area, Finding
 from osml.predictors import load_manifest, models_folder
 
+_TRAINING = "run `make setup-training` in the checkout of osml (installs 6 GB)"
 _PACKAGES: tuple[tuple[str, str, Area, str], ...] = (
-    ("models", "onnxruntime", "decide", "uv sync --inexact --package osml --extra models"),
-    ("server", "osml-serving", "decide", "uv sync --inexact --package osml-serving"),
-    ("virtual node", "numba", "simulate", "uv sync --inexact --package osml --extra simulator"),
-    ("mount", "mfusepy", "simulate", "uv sync --inexact --package osml --extra fuse"),
-    ("environment", "gymnasium", "simulate", "uv sync --inexact --package osml --extra gym"),
-    ("bench", "scikit-learn", "simulate", "uv sync --inexact --package osml --extra lab"),
-    ("training", "torch", "train", "make setup-training (installs 6 GB)"),
-    ("tracking", "mlflow", "train", "make setup-training (installs 6 GB)"),
-    ("cluster", "ray", "train", "make setup-training (installs 6 GB)"),
+    ("models", "onnxruntime", "decide", how_to_install("models")),
+    ("server", "osml-serving", "decide", how_to_install(package="osml-serving")),
+    ("virtual node", "numba", "simulate", how_to_install("simulator")),
+    ("mount", "mfusepy", "simulate", how_to_install("fuse")),
+    ("environment", "gymnasium", "simulate", how_to_install("gym")),
+    ("bench", "scikit-learn", "simulate", how_to_install("lab")),
+    ("training", "torch", "train", _TRAINING),
+    ("tracking", "mlflow", "train", _TRAINING),
+    ("cluster", "ray", "train", _TRAINING),
 )
 """What it is for, the distribution that has it, and how to get it."""
 
@@ -32,23 +34,19 @@ def _package(purpose: str, package: str, area: Area, how: str, installed: Callab
     try:
         return Finding(purpose, area, True, f"{package} {installed(package)}")
     except PackageNotFoundError:
-        return Finding(purpose, area, False, f"{package} is not installed", f"`{how}`")
+        return Finding(purpose, area, False, f"{package} is not installed", how)
 
 
 def _models() -> Finding:
     folder = models_folder()
+    remedy = "set OSML_MODELS to a folder of models, for example `models` in the checkout of osml"
     try:
         entries = load_manifest(folder).models
     except InputError as error:
-        return Finding("predictions", "decide", False, str(error), "`osml learn models pull`")
+        return Finding("predictions", "decide", False, str(error), remedy)
     if not entries:
-        return Finding(
-            "predictions",
-            "decide",
-            False,
-            f"{folder} has no models: the policy osml uses the rules of arq",
-            "`osml learn models pull`, or `osml learn train` on traces of this platform",
-        )
+        reason = f"{folder} has no models: the policy osml takes the needs of square-root staffing"
+        return Finding("predictions", "decide", False, reason, remedy)
     platforms = sorted({entry.platform for entry in entries})
     listed = "; ".join(
         f"{platform}: {', '.join(sorted(e.kind for e in entries if e.platform == platform))}" for platform in platforms

@@ -10,6 +10,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, m
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
+from osml.base.extras import how_to_install
 from osml.base.failure import Failure, InputError, MachineError
 from osml.base.masking import masked
 
@@ -33,7 +34,10 @@ POSTGRES: dict[str, Any] = {
 }
 """What every connection to PostgreSQL gets, unless the address says otherwise."""
 MIGRATION_LOCK = 0x6F736D6C  # "osml": PostgreSQL's advisory lock, so that two servers that start do not both migrate
-EXPECTED = "expected sqlite, sqlite:///FILE, postgresql://USER:PASSWORD@HOST/DATABASE, or none"
+EXPECTED = (
+    "expected sqlite, sqlite:///FILE (with an absolute FILE these are four slashes), "
+    "postgresql://USER:PASSWORD@HOST/DATABASE, or none"
+)
 
 
 def _state_directory() -> Path:
@@ -89,10 +93,8 @@ def open_engine(url: URL, *, writes: bool) -> Engine:
             else create_engine(url, connect_args=given, poolclass=NullPool)
         )
     except ImportError:
-        raise MachineError(
-            "PostgreSQL needs the Python package psycopg; install it in the checkout of osml: "
-            "pip install './serving[postgres]'"
-        ) from None
+        remedy = how_to_install("postgres", package="osml-serving")
+        raise MachineError(f"PostgreSQL needs the Python package psycopg: {remedy}") from None
     if engine.dialect.name == "postgresql":
         event.listen(engine, "begin", _limit_waiting)
     if engine.dialect.name == "sqlite":

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from osml.base.extras import how_to_install
 from osml.predictors.actions import N_ACTIONS
 from osml.simulator.colocation.config import EnvironmentConfig, config_of
 from osml.simulator.colocation.episodes import Episode, draw_episode, episode_of
@@ -31,7 +32,7 @@ try:
     from gymnasium.vector.utils import batch_space
 except ModuleNotFoundError:
     raise ModuleNotFoundError(
-        "the environment osml/Colocation-v0 needs gymnasium, install it in the checkout of osml: pip install './[gym]'",
+        f"the environment osml/Colocation-v0 needs gymnasium: {how_to_install('gym')}",
         name="gymnasium",
     ) from None
 

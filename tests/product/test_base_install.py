@@ -113,5 +113,5 @@ def test_help_and_doctor_work_without_the_extras() -> None:
 def test_a_command_of_the_laboratory_says_what_to_install() -> None:
     done = run(COMMAND, arguments=("lab", "bench", "list"))
     assert done.returncode == 3
-    assert "install it in the checkout of osml with `pip install './[lab]'`" in done.stderr
+    assert "-m pip install '.[lab]'` in the checkout of osml" in done.stderr
     assert "Traceback" not in done.stderr

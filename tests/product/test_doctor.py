@@ -104,7 +104,7 @@ def test_missing_packages_and_models_say_how_to_get_them(tmp_path: Path, monkeyp
     found = software_findings(nothing)
     assert not any(one.available for one in found)
     assert all(one.how_to_enable for one in found)
-    assert "arq" in by_name(found)["predictions"].reason
+    assert "square-root staffing" in by_name(found)["predictions"].reason
 
 
 def test_the_command_lists_this_machine_in_the_form_of_the_contract() -> None:

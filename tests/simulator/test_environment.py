@@ -15,6 +15,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from osml.base.extras import how_to_install
 from osml.base.failure import InputError
 from osml.predictors.actions import N_ACTIONS, NO_CHANGE, action_index, action_of, legal_actions
 from osml.simulator.colocation import features as f
@@ -58,7 +59,7 @@ def test_the_id_says_itself_where_it_is_registered():
 def test_without_gymnasium_one_sentence_says_what_to_install():
     code = "import sys; sys.modules['gymnasium'] = None; import osml.simulator.environment"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "needs gymnasium, install it in the checkout of osml: pip install './[gym]'" in run.stderr.splitlines()[-1]
+    assert f"needs gymnasium: {how_to_install('gym')}" in run.stderr.splitlines()[-1]
     assert "During handling" not in run.stderr
 
 

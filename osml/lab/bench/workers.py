@@ -12,6 +12,7 @@ from importlib import import_module
 from itertools import chain
 from typing import Any, NamedTuple
 
+from osml.base.extras import how_to_install
 from osml.base.failure import Failure, MachineError
 from osml.base.worker_processes import begin_worker
 from osml.lab.bench.scenario import Scenario
@@ -94,7 +95,7 @@ def ray_cluster(address: str) -> Workers:
     try:
         ray: Any = import_module("ray")  # only who asks for a cluster needs it
     except ImportError:
-        raise MachineError("--ray needs Ray, which is not installed: `uv sync --inexact --extra ray`") from None
+        raise MachineError(f"--ray needs Ray, which is not installed: {how_to_install('ray')}") from None
     host, colon, port = address.rpartition(":")
     try:
         if colon and port.isdecimal() and "/" not in host:

@@ -16,6 +16,7 @@ from osml.base.failure import InputError
 from osml.lab.bench.contenders import checked_levers, without_models
 from osml.lab.bench.papers.document import document, rows, runs_of
 from osml.lab.bench.report.build import build
+from osml.lab.bench.report.tables import METRICS, SHOWN
 from osml.lab.bench.run import Settings, run
 from osml.lab.bench.suites import SUITES, suite
 from osml.lab.bench.workers import in_this_process, processes, ray_cluster
@@ -110,7 +111,22 @@ def report(
     if json:
         _print(summary)
     else:
+        _print_means(summary)
         Console().print(f"wrote {folder}/report.html", highlight=False)
+
+
+def _print_means(summary: dict[str, Any]) -> None:
+    """What a comparison is about, a row for each policy; the report has the intervals and all the rest."""
+    columns = {m.column: m for m in METRICS[:SHOWN]}
+    for part in next(iter(summary["policies"].values())):
+        table = Table("policy", title=f"{summary['suite']}, {part} (simulated)", title_justify="left")
+        for metric in columns.values():
+            table.add_column(f"{metric.label} ({metric.average})", justify="right")
+        for policy, parts in summary["policies"].items():
+            values = {column: parts[part][column]["value"] for column in columns}
+            shown = ("" if value is None else format(value, columns[column].form) for column, value in values.items())
+            table.add_row(policy, *shown)
+        Console().print(table)
 
 
 @app.command("papers")

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from osml.base.extras import how_to_install
 from osml.base.failure import Failure, InputError, MachineError
 from osml.dispatch.haproxy.command import run_command
 from osml.dispatch.mdp.parameters import Epochs, FarmParameters
@@ -131,7 +132,7 @@ def figures_command(
     try:
         from osml.lab.dispatch.plots import draw_all  # noqa: PLC0415 - matplotlib may be missing
     except ImportError:
-        raise MachineError("matplotlib is missing: install it with `uv sync --inexact --extra lab`") from None
+        raise MachineError(f"matplotlib is missing: {how_to_install('lab')}") from None
     progress.print("figures 3 to 10: about 2000 farms")
     found = claims(epochs)
     try:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from osml.base.extras import how_to_install
 from osml.lab.trials.live import machine
 from osml.lab.trials.live.jobs import Job, jobs
 from osml.lab.trials.live.services import Service, service_named, services
@@ -46,7 +47,7 @@ def _here(kind: str, each: Service | Job) -> dict[str, Any]:
     lacks: list[str] = []
     if (program := machine.missing_program(each)) is not None:
         lacks.append(f"program {program[0]}: apt-get install {program[1]}")
-    lacks += [f"Python module {name}: pip install {name}" for name in machine.missing_modules(each)]
+    lacks += [f"Python module {name}: {how_to_install('real-services')}" for name in machine.missing_modules(each)]
     return {"kind": kind, "name": each.name, "available": not lacks, "missing": "; ".join(lacks)}
 
 
@@ -140,6 +141,12 @@ def show(document: dict[str, Any], console: Console) -> None:
             shares = ("within_25pct", "nearest_within_25pct", "mm1_within_25pct", "coverage_90")
             table.add_row(name, member, str(found["cells"]), *(_percent(found[share]) for share in shares))
     console.print(table)
+    repeats = document["two_measurements_agree"]
+    console.print(
+        f"{repeats['pairs']} cells were measured twice: within 25 % of each other in "
+        f"{_percent(repeats['within_25pct'])}; a perfect prediction would be within 25 % in about "
+        f"{_percent(repeats['best_possible'])}"
+    )
     console.print(
         f"{document['held_out']} held-out cells: p99 within 25 % in {_percent(document['within_25pct'])}, "
         f"in its 90 % interval in {_percent(document['coverage_90'])}; {document['noisy']} noisy cells are left out"

@@ -17,6 +17,7 @@ from rich.table import Table
 from osml.bandwidth import Prediction, Predictor, Profile, load_profile, save_profile
 from osml.bandwidth.adaptive import PROFILINGS
 from osml.bandwidth.offline import EXIT_SHARE, SAMPLES_GBPS
+from osml.base.extras import how_to_install
 from osml.base.failure import InputError, MachineError
 from osml.lab.commands.ombm_experiments import accuracy_command, assurance_command, figures_command, split_command
 from osml.lab.kept_runs import KeptRuns
@@ -233,7 +234,7 @@ def plot_command(
     try:
         from osml.lab.ombm.figures import draw_profile  # noqa: PLC0415 - matplotlib is an extra
     except ImportError as error:
-        raise MachineError(f"plots need matplotlib ({error}): run `pip install './[lab]'` in the checkout") from None
+        raise MachineError(f"plots need matplotlib ({error}): {how_to_install('lab')}") from None
     try:
         typer.echo(f"wrote {draw_profile(profile, out, slo_ms)}")
     except OSError as error:

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from osml.base.extras import how_to_install
 from osml.base.failure import InputError, MachineError
 from osml.lab.ombm.accuracy import SERVICES, Accuracy, accuracies
 from osml.lab.ombm.assurance import COMBINATIONS, KINDS, Assurance, assurances
@@ -148,7 +149,7 @@ def figures_command(
     try:
         from osml.lab.ombm.figures import draw_all  # noqa: PLC0415 - matplotlib is an extra
     except ImportError as error:
-        raise MachineError(f"plots need matplotlib ({error}): run `pip install './[lab]'` in the checkout") from None
+        raise MachineError(f"plots need matplotlib ({error}): {how_to_install('lab')}") from None
     try:
         for path in draw_all(out, seed):
             typer.echo(f"wrote {path}")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from osml import __version__
+from osml.base.extras import how_to_install
 from osml.base.failure import Failure, MachineError
 from osml.dispatch.mdp.lookup import solved
 from osml.dispatch.mdp.parameters import FarmParameters
@@ -33,7 +34,7 @@ def run_testbed(settings: DispatchTrialSettings, say: Callable[[str], None]) -> 
     """
     settings.check()
     if importlib.util.find_spec("matplotlib") is None:
-        raise MachineError("matplotlib is missing: install it with `uv sync --inexact --extra lab`")
+        raise MachineError(f"matplotlib is missing: {how_to_install('lab')}")
     loadgen = find_generator(settings.loadgen)
     try:
         settings.out.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from rich.text import Text
 
+from osml.base.extras import how_to_install
 from osml.base.failure import InputError, MachineError
 from osml.frontier import FloatArray
 
@@ -75,7 +76,7 @@ def draw_surface(
         import matplotlib.pyplot as plt  # noqa: PLC0415
         from matplotlib.colors import LogNorm  # noqa: PLC0415
     except ImportError:
-        raise MachineError("--plot needs matplotlib: install it with `uv sync --inexact --extra lab`") from None
+        raise MachineError(f"--plot needs matplotlib: {how_to_install('lab')}") from None
     n_cores, n_ways = latency_ms.shape
     drawn = np.where(np.isfinite(latency_ms), latency_ms, np.nan)
     figure, axis = plt.subplots(

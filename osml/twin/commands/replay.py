@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from osml.base.extras import how_to_install
 from osml.base.failure import InputError, MachineError
 from osml.decide.decide import PolicyError, RequestError
 from osml.decide.replay import CANNOT_SHOW, Replayed, replayed, shares_of
@@ -96,8 +97,7 @@ def _closed(record: Record, policy: str, file: Path, members: int, seed: int) ->
         from osml.twin.document import load  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise MachineError(
-            f"--twin needs the Python package '{error.name}', which is not installed: "
-            "install it in the checkout of osml with `pip install './[simulator]'`"
+            f"--twin needs the Python package '{error.name}', which is not installed: {how_to_install('simulator')}"
         ) from None
     found: Consequences = consequences(load(file), record, policy, members=members, seed=seed)
     rows: list[dict[str, Any]] = []

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from osml.base.extras import how_to_install
 from osml.lab.benchmarks.harness import rate, take, take_answers
 
 _RUNS, _CORES, _WAYS, _SAMPLES = 100, 36, 20, 2
@@ -14,7 +15,7 @@ _UPDATES = 200
 
 def _learning() -> None:
     if find_spec("torch") is None or find_spec("osml_training") is None:
-        print("learning: skipped, torch is not installed (uv sync --inexact --package osml-training --extra train)")
+        print(f"learning: skipped, torch is not installed: {how_to_install('train', package='osml-training')}")
         return
     import msgspec
     import numpy as np
@@ -58,7 +59,7 @@ def _learning() -> None:
 
 def _answers() -> None:
     if find_spec("onnxruntime") is None:
-        print("answers: skipped, onnxruntime is not installed (uv sync --inexact --extra models)")
+        print(f"answers: skipped, onnxruntime is not installed: {how_to_install('models')}")
         return
     from osml.predictors import find_model, load_q_function, models_folder
 

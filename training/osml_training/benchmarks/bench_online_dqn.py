@@ -14,6 +14,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
+from osml.base.extras import how_to_install
 from osml.lab.benchmarks.harness import take
 
 _STEPS = 150_000
@@ -68,6 +69,6 @@ def run() -> None:
         return
     _loop()
     if find_spec("ray") is None:
-        print("RLlib: skipped, Ray is not installed (uv sync --inexact --package osml-training --extra ray)")
+        print(f"RLlib: skipped, Ray is not installed: {how_to_install('ray', package='osml-training')}")
         return
     _rllib()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from osml.base.extras import how_to_install
 from osml.lab.benchmarks.harness import rate, take, take_answers
 
 _ROWS = 400_000
@@ -13,7 +14,7 @@ _ROWS = 400_000
 
 def _training() -> None:
     if find_spec("torch") is None or find_spec("osml_training") is None:
-        print("training: skipped, torch is not installed (uv sync --inexact --package osml-training --extra train)")
+        print(f"training: skipped, torch is not installed: {how_to_install('train', package='osml-training')}")
         return
     import msgspec
     import numpy as np
@@ -47,7 +48,7 @@ def _training() -> None:
 
 def _answers() -> None:
     if find_spec("onnxruntime") is None:
-        print("answers: skipped, onnxruntime is not installed (uv sync --inexact --extra models)")
+        print(f"answers: skipped, onnxruntime is not installed: {how_to_install('models')}")
         return
     from osml.predictors import find_model, load_predictor, models_folder
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from osml.base.extras import how_to_install
 from osml.base.failure import MachineError
 
 _PACKAGES = ("torch", "onnx", "onnxruntime")
@@ -14,6 +15,5 @@ def need(*packages: str) -> None:
     missing = [name for name in packages or _PACKAGES if find_spec(name) is None]
     if missing:
         raise MachineError(
-            f"this command needs {', '.join(missing)}; install it with "
-            "`uv sync --inexact --package osml-training --extra train`"
+            f"this command needs {', '.join(missing)}: {how_to_install('train', package='osml-training')}"
         )

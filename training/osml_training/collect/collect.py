@@ -10,6 +10,7 @@ from concurrent.futures import Future, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from osml.base.extras import how_to_install
 from osml.base.failure import Failure, InputError
 from osml.base.worker_processes import worker_pool
 from osml.datasets.arrow import pa, pq
@@ -121,9 +122,7 @@ def _on_ray(todo: list[Part], sweep: Sweep, traces: Path, address: str) -> Itera
     try:
         ray: Any = importlib.import_module("ray")
     except ImportError:
-        raise Failure(
-            "--ray needs Ray; install it with `uv sync --inexact --package osml-training --extra ray`"
-        ) from None
+        raise Failure(f"--ray needs Ray: {how_to_install('ray', package='osml-training')}") from None
     try:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else it reports to its maker
         ray.init(address=None if address == "local" else address, include_dashboard=False, log_to_driver=False)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from osml.base.extras import how_to_install
 from osml.base.failure import Failure, InputError
 from osml_training.dqn.qnet import QNet
 from osml_training.dqn.transitions import Tuples
@@ -60,9 +61,7 @@ def start_ray(address: str, cpus: int) -> Any:
     try:
         import ray  # noqa: PLC0415
     except ImportError:
-        raise Failure(
-            "RLlib is missing; install it with `uv sync --inexact --package osml-training --extra train --extra ray`"
-        ) from None
+        raise Failure(f"RLlib is missing: {how_to_install('train', 'ray', package='osml-training')}") from None
     cluster: Any = ray
     if cluster.is_initialized():
         return cluster

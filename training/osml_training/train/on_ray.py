@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from osml.base.extras import how_to_install
 from osml.base.failure import Failure
 from osml_training.train.config import Config
 from osml_training.train.distributed import Together
@@ -80,9 +81,7 @@ def train_on_ray(
         from ray.train import RunConfig, ScalingConfig, TrainingFailedError  # noqa: PLC0415
         from ray.train.torch import TorchConfig, TorchTrainer  # noqa: PLC0415
     except ImportError:
-        raise Failure(
-            "--ray needs Ray; install it with `uv sync --inexact --package osml-training --extra train --extra ray`"
-        ) from None
+        raise Failure(f"--ray needs Ray: {how_to_install('train', 'ray', package='osml-training')}") from None
     cluster: Any = ray
     local = address == "local"
     try:

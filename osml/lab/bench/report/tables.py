@@ -40,7 +40,8 @@ METRICS = (
     Metric("cliff_falls", "falls off the cliff", ".2g", "mean"),
     Metric("faults", "faulty decisions", ".3g", "mean"),
 )
-"""The first ones are what a comparison is about; what follows explains it."""
+SHOWN = 5
+"""The first SHOWN ones are what a comparison is about; what follows explains it."""
 
 
 def estimate(rows: Sequence[Row], metric: Metric) -> Estimate:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from osml.base.extras import how_to_install
 from osml.base.failure import InputError, MachineError
 from osml.lab.theory.experiments.disciplines import RequestLog
 from osml.lab.theory.inversions import FloatArray, IntArray
@@ -23,9 +24,7 @@ def _table(path: Path) -> Any:
         import pyarrow  # noqa: PLC0415 - slow to import, and in the extra `bench`
         from pyarrow import csv, parquet  # noqa: PLC0415
     except ImportError:
-        raise MachineError(
-            "Parquet and CSV files need pyarrow: install it with `uv sync --inexact --extra lab`"
-        ) from None
+        raise MachineError(f"Parquet and CSV files need pyarrow: {how_to_install('lab')}") from None
     wrong: type[Exception] = cast(Any, pyarrow).ArrowException
     try:
         if path.suffix.lower() == ".parquet":

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from osml.base.extras import how_to_install
 from osml.base.failure import InputError, MachineError
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
@@ -37,7 +38,7 @@ def draw(path: Path | None, name: str, *arguments: object) -> None:
             plots,
         )
     except ImportError:
-        raise MachineError("--plot needs matplotlib: install it with `uv sync --inexact --extra lab`") from None
+        raise MachineError(f"--plot needs matplotlib: {how_to_install('lab')}") from None
     drawer: Callable[..., None] = getattr(plots, name)
     try:
         drawer(path, *arguments)

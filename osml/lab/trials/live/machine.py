@@ -10,6 +10,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from osml.base.extras import how_to_install
 from osml.base.failure import MachineError
 from osml.lab.trials.live.jobs import Job, job_named
 from osml.lab.trials.live.services import USER, Service, service_named
@@ -39,10 +40,7 @@ def require_programs(wanted: Sequence[Service | Job]) -> None:
         )
     modules = sorted({module for each in wanted for module in missing_modules(each)})
     if modules:
-        raise MachineError(
-            f"Python modules {', '.join(modules)} not found: "
-            "install them in the checkout of osml with `pip install './[real-services]'`"
-        )
+        raise MachineError(f"Python modules {', '.join(modules)} not found: {how_to_install('real-services')}")
 
 
 def missing_program(wanted: Service | Job) -> tuple[str, str] | None:

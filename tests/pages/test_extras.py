@@ -1,0 +1,33 @@
+"""The command that adds an extra to the environment that osml runs in."""
+
+from pathlib import Path
+
+import pytest
+
+from osml.base import extras
+
+
+@pytest.fixture
+def prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(extras.sys, "prefix", str(tmp_path))
+    return tmp_path
+
+
+def test_an_environment_of_uv_is_told_uv(prefix: Path) -> None:
+    (prefix / "pyvenv.cfg").write_text("home = /usr/bin\nuv = 0.9.1\nprompt = osml\n")
+    common = "run `uv sync --frozen --inexact --no-default-groups --package"
+    assert extras.how_to_install("clite") == f"{common} osml --extra clite` in the checkout of osml"
+    assert extras.how_to_install("train", "ray", package="osml-training") == (
+        f"{common} osml-training --extra train --extra ray` in the checkout of osml"
+    )
+
+
+@pytest.mark.parametrize("text", [None, "home = /usr/bin\nversion = 3.11\nprompt = uv\n"])
+def test_any_other_environment_is_told_its_own_pip(prefix: Path, text: str | None) -> None:
+    if text is not None:
+        (prefix / "pyvenv.cfg").write_text(text)
+    python = extras.sys.executable
+    assert extras.how_to_install("clite") == f"run `{python} -m pip install '.[clite]'` in the checkout of osml"
+    assert extras.how_to_install(package="osml-serving") == (
+        f"run `{python} -m pip install './serving'` in the checkout of osml"
+    )
