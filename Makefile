@@ -101,5 +101,5 @@ docs: setup-docs ## The documentation site in site/
 setup-run setup-live setup-live-lab setup-dispatch setup-test setup-training setup-fuzz setup-docs setup-release: setup-%:
 	@scripts/setup $*
 
-clean: ## Everything that a build or a run made
-	rm -rf actuator/build build out site .venv .tools
+clean: ## What set-up and builds made; out/ has your measurements and models, and stays
+	rm -rf actuator/build build site .venv .tools

@@ -1,7 +1,8 @@
-"""Every command of README, tutorial and how-tos is run by a test, or the page says above it why not."""
+"""Every command of README and docs is run by a test, or the page says above it why not."""
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -13,7 +14,11 @@ PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs/tutorial").glob("*.md")),
     *sorted((ROOT / "docs/how-to").glob("*.md")),
+    *sorted((ROOT / "docs/explanation").glob("*.md")),
+    *sorted((ROOT / "docs/reference").glob("*.md")),
 ]
+WALKED = [page for page in PAGES if page.parent.name not in ("explanation", "reference")]
+"""Pages of which most commands are run; the others show forms of commands."""
 NAMED = re.compile(r"\btests/[\w/]+(?:\.py)?")
 
 
@@ -30,7 +35,7 @@ def complaints(page: Path) -> list[str]:
             found.append(f"{at} has no comment: `<!-- run by TEST -->`, or `<!-- not run: REASON -->`")
         elif block.test is not None:
             test = ROOT / block.test
-            if not (test.is_file() and page.name in test.read_text("utf-8")):
+            if not (test.is_file() and reads(test, page.name)):
                 found.append(f"{at} is run by {block.test}, which does not read {page.name}")
         elif block.reason is not None:
             if len(block.reason.split()) < 2:
@@ -42,13 +47,33 @@ def complaints(page: Path) -> list[str]:
     return found
 
 
+def reads(test: Path, name: str) -> bool:
+    """Whether the code of a test, or of a test that it imports from, names a page in a string that is no docstring."""
+    tree = ast.parse(test.read_text("utf-8"))
+    modules = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    others = [ROOT / f"{name.replace('.', '/')}.py" for name in modules if ".test_" in name]
+    if any(reads(other, name) for other in others):
+        return True
+    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    strings = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return any(name in str(node.value) for node in strings if id(node) not in told)
+
+
+def test_a_page_that_only_a_docstring_names_is_not_read(tmp_path: Path) -> None:
+    test = tmp_path / "test_page.py"
+    test.write_text('"""As page.md has it."""\n\n\ndef f():\n    "page.md, too"  # page.md\n')
+    assert not reads(test, "page.md")
+    test.write_text('PAGE = ROOT / "docs/page.md"\n')
+    assert reads(test, "page.md")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_command_is_run_or_says_why_not(page: Path) -> None:
     assert complaints(page) == []
 
 
 def test_most_commands_outside_a_cluster_are_run() -> None:
-    typed = [block for page in PAGES for block in blocks_of(page) if block.language in COMMANDS]
+    typed = [block for page in WALKED for block in blocks_of(page) if block.language in COMMANDS]
     blocks = [block for block in typed if not (block.reason or "").startswith("needs a Kubernetes cluster")]
     run = [block for block in blocks if block.test is not None]
     assert len(run) >= len(blocks) / 2, f"{len(run)} of {len(blocks)} blocks are run by a test"

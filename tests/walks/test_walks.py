@@ -79,8 +79,9 @@ def test_the_walk_of_a_platform_engineer(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_the_walk_of_a_researcher(tmp_path: Path) -> None:
-    steps, _ = walk(commands_of(TUTORIAL / "first-study.md", THIS), tmp_path, 3000)
+    steps, output = walk(commands_of(TUTORIAL / "first-study.md", THIS), tmp_path, 3000)
     tell("researcher", steps)
+    assert "targets missed" in output and "proportional" in output
     out = tmp_path / "osml/out/mine"
     summary = json.loads((out / "summary.json").read_text())
     text = json.dumps(summary)

@@ -69,6 +69,7 @@ def plot_transfer(document: dict[str, Any], file: Path) -> None:
             axes.set_xticks(runs, [str(count) for count in runs])
             axes.grid(alpha=0.3)
             axes.legend(frameon=False)
-        figure.suptitle(f"{document['source']} to {document['platform']} (simulated)")
+        kind = "simulated" if document["simulated"] else "measured"
+        figure.suptitle(f"{document['source']} to {document['platform']} ({kind})")
         file.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(file, dpi=150)

@@ -161,7 +161,7 @@ def curve(
         "model": predictor.metadata.name,
         "source": _source(predictor.metadata.platforms),
         "platform": platform,
-        "simulated": predictor.metadata.simulated,
+        "simulated": not is_real(dataset),
         "not_retrained": _errors(load_network(parent), test, config),
         "curve": [],
     }

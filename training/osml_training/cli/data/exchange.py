@@ -49,7 +49,7 @@ def fetch_command(
         sys.stdout.write(msgspec.json.encode({"dataset": str(folder), "fetched": found}).decode() + "\n")
         return
     Console(highlight=False, soft_wrap=True).print(
-        f"{found.rows or 0:,} rows in {folder}\nnext: osml learn train a {folder}", markup=False
+        f"{found.rows or 0:,} rows in {folder}\nnext: train on it, see docs/how-to/train.md", markup=False
     )
 
 

@@ -84,7 +84,8 @@ def _shares(told: str) -> list[float]:
 
 def _print_curve(document: dict[str, Any]) -> None:
     output = document["not_retrained"]["rows"][-1]["output"]
-    title = f"{document['model']} on {document['platform']}: mean absolute error of {output}, held-out runs (simulated)"
+    kind = "simulated" if document["simulated"] else "measured"
+    title = f"{document['model']} on {document['platform']}: mean absolute error of {output}, held-out runs ({kind})"
     table = Table(title=title, title_justify="left")
     for name in ("traces", "runs", "transferred: cores", "ways", "from scratch: cores", "ways"):
         table.add_column(name, justify="right")
