@@ -156,19 +156,37 @@ def walk(group: Any, path: list[str]) -> Iterator[tuple[list[str], Any, str]]:
             yield from walk(command, [*path, name])
 
 
-def section(path: list[str], command: Any, text: str) -> str:
-    """What the page says of one command."""
-    level = "##" if len(path) <= 2 else "###"
+def section(path: list[str], command: Any, text: str, before: dict[str, str]) -> str:
+    """What the page says of one command. `before` has the tables so far, by which command they are."""
+    name, level = " ".join(path), "##" if len(path) <= 2 else "###"
     group = hasattr(command, "list_commands") and not command.invoke_without_command
-    table_ = "" if group and len(path) > 1 else parameters(command)
-    return "\n\n".join(part for part in [f"{level} `{' '.join(path)}`", text, table_] if part)
+    told = "" if group and len(path) > 1 else parameters(command)
+    if flags_of(command) >= SERVER_FLAGS:
+        told = "Its parameters are the flags in [settings](settings.md)."
+    elif told.count("\n") > FEW:
+        first = before.setdefault(told, name)
+        if first != name:
+            told = f"Its parameters are those of [`{first}`](#{first.replace(' ', '-')})."
+    return "\n\n".join(part for part in [f"{level} `{name}`", text, told] if part)
+
+
+FEW = 6
+"""Lines of a table that is repeated rather than named."""
+
+SERVER_FLAGS = {f"--{name.replace('_', '-')}" for name in settings.Settings.model_fields}
+
+
+def flags_of(command: Any) -> set[str]:
+    """All names under which its parameters are given."""
+    return {name for one in command.params for name in one.opts}
 
 
 def cli_page() -> str:
     """docs/reference/cli.md."""
     root = application()
-    parts = [section(["osml"], root, help_of(root, root))]
-    parts += [section(path, command, text) for path, command, text in walk(root, ["osml"])]
+    before: dict[str, str] = {}
+    parts = [section(["osml"], root, help_of(root, root), before)]
+    parts += [section(path, command, text, before) for path, command, text in walk(root, ["osml"])]
     intro = "All commands of `osml` with their parameters. Each command also has `--help`."
     return page("Command line", intro, parts)
 

@@ -21,7 +21,8 @@ def documented_options() -> dict[str, set[str]]:
     for section in REFERENCE.read_text("utf-8").split("\n### ")[1:]:
         name = re.match(r"`osml ([^`]*)`", section)
         if name:
-            found[name[1]] = set(re.findall(r"`(--[a-z-]+)", section))
+            same = re.search(r"Its parameters are those of \[`osml ([^`]*)`\]", section)
+            found[name[1]] = found[same[1]] if same else set(re.findall(r"`(--[a-z-]+)", section))
     return found
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from osml.allocation.policy import latency_text
 from osml.domain import Reason
 from osml.policies.osml.facts import Facts
-from osml.policies.osml.node import Cell, changed
+from osml.policies.osml.node import Cell, changed, total
 from osml.policies.osml.rule import Proposal
 from osml.policies.osml.settings import Settings
 
@@ -25,7 +25,7 @@ def foreseen(facts: Facts) -> bool:
 def more_ahead(facts: Facts) -> Proposal | None:
     """More out of what is idle or the jobs', for services that Model-C' expects to miss their target."""
     cells, reasons = dict(facts.cells), list[Reason]()
-    free = facts.node.for_lc.cores - sum([cell.cores for cell in cells.values()])
+    free = facts.node.for_lc.less(total(cells.values())).cores
     late = {name: now for name, now in facts.expected.items() if free > 0 and now > facts.settings.ahead}
     larger = {name: facts.larger(name) for name in late}
     for name, found in facts.outlook(larger).items():

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from osml.policies.osml.node import NOTHING, Cell, Node
+from osml.policies.osml.node import NOTHING, Cell, Node, total
 
 
 def fits(node: Node, cells: Mapping[str, Cell]) -> bool:
     """Whether these cells leave the BE jobs what they have to have."""
-    room = node.for_lc
-    return sum([c.cores for c in cells.values()]) <= room.cores and sum([c.ways for c in cells.values()]) <= room.ways
+    return missing(node, cells) == NOTHING
 
 
 def missing(node: Node, cells: Mapping[str, Cell]) -> Cell:
     """Cores and ways that the cells take beyond what there is."""
-    room = node.for_lc
-    cores, ways = sum([c.cores for c in cells.values()]), sum([c.ways for c in cells.values()])
-    return Cell(max(0, cores - room.cores), max(0, ways - room.ways))
+    lack = total(cells.values()).less(node.for_lc)
+    return Cell(max(0, lack.cores), max(0, lack.ways))
 
 
 def spread_out(
@@ -80,7 +78,6 @@ def _cut(units: Mapping[str, int], least: Mapping[str, int], lack: int) -> dict[
     return found
 
 
-def left_over(node: Node, cells: Sequence[Cell]) -> Cell:
+def left_over(node: Node, cells: Mapping[str, Cell]) -> Cell:
     """What these cells leave of the node."""
-    total = node.total
-    return Cell(total.cores - sum([c.cores for c in cells]), total.ways - sum([c.ways for c in cells]))
+    return node.total.less(total(cells.values()))

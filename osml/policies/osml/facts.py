@@ -13,7 +13,7 @@ from osml.entropy import be_entropy, combine, intolerable, lc_entropy
 from osml.policies.osml.answers.forecast import NO_MODEL, Answer
 from osml.policies.osml.answers.models import Models
 from osml.policies.osml.answers.outlook import LEAST_SHOWN, Situation, outlook
-from osml.policies.osml.divide import cut_down, fits
+from osml.policies.osml.divide import cut_down, fits, left_over
 from osml.policies.osml.layout import cells_of
 from osml.policies.osml.memory.past import Past, after
 from osml.policies.osml.memory.state import CELLS, MIXED, SHARED, SOME, Correction, OsmlState, Track
@@ -102,8 +102,7 @@ class Facts:
 
     def situation(self, name: str) -> Situation:
         """What Model-C' is told of a service that has a cell."""
-        taken, total = sum([cell.cores for cell in self.cells.values()]), self.node.total.cores
-        jobs = (total - taken) / total if self.node.be else 0.0
+        jobs = left_over(self.node, self.cells).cores / self.node.total.cores if self.node.be else 0.0
         track = self.tracks[name]
         return Situation(
             self.services[name], track.past, track.settled, self.cells[name], self.answers[name], self.quantum, jobs

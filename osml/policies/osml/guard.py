@@ -7,7 +7,7 @@ import math
 from osml.policies.osml.divide import fits
 from osml.policies.osml.facts import Facts, units
 from osml.policies.osml.memory.state import Track
-from osml.policies.osml.node import Cell, cpus_in_use
+from osml.policies.osml.node import Cell, cpus_in_use, total
 from osml.policies.osml.rule import Proposal
 
 
@@ -33,8 +33,7 @@ def _pool_objection(facts: Facts, proposal: Proposal) -> str | None:
     """Why services without a cell can't share what the cells leave."""
     node = facts.node
     sharing = [name for name in node.lc if name not in proposal.cells]
-    room, cells = node.for_lc, proposal.cells.values()
-    pool = Cell(room.cores - sum([c.cores for c in cells]), room.ways - sum([c.ways for c in cells]))
+    pool = node.for_lc.less(total(proposal.cells.values()))
     outside = [name for name in sharing if node.bounded(name, *pool) != pool]
     return f"{outside[0]} can't share {pool.cores} cores and {pool.ways} ways" if outside else None
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from osml.allocation.apart import JOB_WAYS
 from osml.allocation.limits import budgets, common_parts
 from osml.domain import Observation, Partition, Region
+from osml.policies.osml.divide import left_over
 from osml.policies.osml.node import NOTHING, Cell, Node
 
 
@@ -27,15 +28,12 @@ def partition_of(observation: Observation, node: Node, cells: Mapping[str, Cell]
     """
     if node.obstacle is not None:
         return _together(observation, node)
-    left = Cell(
-        node.total.cores - sum([cell.cores for cell in cells.values()]),
-        node.total.ways - sum([cell.ways for cell in cells.values()]),
-    )
+    left = left_over(node, cells)
     sharing = [name for name in node.lc if name not in cells]
     jobs = NOTHING if not node.be else node.least_be if sharing else _most_of(node, left)
     parts = [([name], cell) for name, cell in cells.items()]
     if sharing:
-        parts.append((sharing, Cell(left.cores - jobs.cores, left.ways - jobs.ways)))
+        parts.append((sharing, left.less(jobs)))
     if node.be:
         parts.append((list(node.be), jobs))
     regions = [Region(owners, *part) for owners, part in parts if part.cores or part.ways]
@@ -53,8 +51,9 @@ def _together(observation: Observation, node: Node) -> Partition:
     else:
         most = max(1, total.cores - max(node.leasts[name].cores for name in node.lc))
         jobs = Cell(min(node.least_be.cores, most), node.least_be.ways)
-        rest = Cell(total.cores - jobs.cores, total.ways - jobs.ways)
-        regions = _shared(observation, node.lc, rest, groups=1) + _shared(observation, node.be, jobs, groups=1)
+        regions = _shared(observation, node.lc, total.less(jobs), groups=1) + _shared(
+            observation, node.be, jobs, groups=1
+        )
     return Partition(regions + _common_cache(observation, node))
 
 

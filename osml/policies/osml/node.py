@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -21,8 +21,17 @@ class Cell(NamedTuple):
         """Whether it has less of something than the other."""
         return self.cores < other.cores or self.ways < other.ways
 
+    def less(self, other: Cell) -> Cell:
+        """What is left of it without the other; below 0 where the other has more."""
+        return Cell(self.cores - other.cores, self.ways - other.ways)
+
 
 NOTHING = Cell(0, 0)
+
+
+def total(cells: Collection[Cell]) -> Cell:
+    """Cores and ways of all of them."""
+    return Cell(sum([cell.cores for cell in cells]), sum([cell.ways for cell in cells]))
 
 
 def changed(name: str, old: Cell, new: Cell, why: str) -> Reason:
@@ -113,7 +122,7 @@ def _node(observation: Observation) -> Node:
         be,
         total,
         least_be,
-        Cell(total.cores - least_be.cores, total.ways - least_be.ways),
+        total.less(least_be),
         leasts,
         mosts,
         ways is not None,

@@ -8,7 +8,7 @@ from osml.domain import Infeasible, Reason
 from osml.policies.osml.divide import cut_down, fits, spread_out
 from osml.policies.osml.facts import Facts
 from osml.policies.osml.memory.state import CELLS, SHARED
-from osml.policies.osml.node import NO_SERVICE, Cell
+from osml.policies.osml.node import NO_SERVICE, Cell, total
 from osml.policies.osml.rule import Proposal, changes
 
 
@@ -55,7 +55,7 @@ def shared_is_enough(facts: Facts) -> bool:
     if not shares(facts) or facts.missed or facts.new or facts.age <= 1 or facts.node.be:
         return False
     room, settings = facts.node.for_lc, facts.settings
-    needed = sum([want.cores for want in facts.wants.values()])
+    needed = total(facts.wants.values()).cores
     least = max(settings.to_save, settings.to_save_each * len(facts.services)) * room.cores
     return not fits(facts.node, facts.wants) or room.cores - needed < least
 

@@ -48,7 +48,7 @@ def hold(facts: Facts) -> Proposal:
         if cells != facts.cells:
             return Proposal(cells, changes(facts, cells), facts.set_aside)
     names = ", ".join([f"{name} {cell.cores} cores, {cell.ways} ways" for name, cell in cells.items()])
-    idle = left_over(facts.node, list(cells.values()))
+    idle = left_over(facts.node, cells)
     text = f"no change: {names}; {idle.cores} cores and {idle.ways} ways are idle"
     return Proposal(cells, [Reason(text=text)], facts.set_aside)
 

@@ -126,14 +126,6 @@ def _no_answer(name: str, strange: str) -> Answer:
 def _nonsense(point: Sequence[float], bound: Sequence[float], most: tuple[float, float]) -> str | None:
     """What is no number, or so far outside of the machine that the model can't be meant for it, in words."""
     cores, ways = 1.5 * most[0] + 1, 1.5 * most[1] + 1
-    if (
-        -1 <= point[0] <= cores
-        and -1 <= point[1] <= ways
-        and -1 <= point[2] <= cores
-        and -1 <= point[3] <= ways
-        and math.isfinite(sum(bound[:4]))
-    ):
-        return None  # as nearly always
     for k, limit in enumerate((cores, ways, cores, ways)):
         if not -1 <= point[k] <= limit:  # NaN is neither
             return f"{_ANSWERS[k]} {point[k]:.3g} on a node with {most[k % 2]:g}"

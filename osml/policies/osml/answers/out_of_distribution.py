@@ -114,10 +114,5 @@ def still_unfamiliar(before: Mapping[str, int], strange: Collection[str], names:
     One that is `strange` is among them at once; it has to be familiar for AGAIN intervals before its prediction is
     believed, so that a measurement on the edge of the training does not change how the node is run every second.
     """
-    found: dict[str, int] = {}
-    for name in names:
-        if name in strange:
-            found[name] = 0
-        elif name in before and before[name] + 1 < AGAIN:
-            found[name] = before[name] + 1
-    return found
+    counts = {name: 0 if name in strange else before.get(name, AGAIN) + 1 for name in names}
+    return {name: count for name, count in counts.items() if count < AGAIN}
