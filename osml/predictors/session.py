@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from osml.base.extras import how_to_install
 from osml.base.failure import Failure, InputError, MachineError
 from osml.base.onnx_runtime import load_onnx_runtime
 from osml.predictors.metadata import ONNX, ModelMetadata, read_metadata
@@ -186,9 +187,7 @@ def open_session(folder: Path, answers: tuple[str, ...]) -> tuple[ModelMetadata,
     try:
         runtime = load_onnx_runtime()
     except ImportError:
-        raise MachineError(
-            "models need onnxruntime, which is not installed: `uv sync --inexact --package osml --extra models`"
-        ) from None
+        raise MachineError(f"models need onnxruntime, which is not installed: {how_to_install('models')}") from None
     file = folder / ONNX
     if not file.is_file():
         raise InputError(f"{file} is missing, expected a model beside its metadata")

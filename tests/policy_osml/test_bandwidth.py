@@ -1,5 +1,7 @@
 """The bandwidth split of `osml`: Model-A's needs, and profiles of OMBM where they hold."""
 
+import dataclasses
+
 from msgspec.structs import replace
 
 from osml.bandwidth import Line, Point, Profile, ProfileLibrary
@@ -42,16 +44,20 @@ def split(
     services = [web or service("web"), service("db"), *JOBS]
     seen = Observation("n", 0, 10.0, 1.0, platform, services, partition=before)
     node = node_of(seen)
-    answers = {one.name: staffed(node, one, None, 1.0) for one in services if one.kind == "lc"}
+    told = MODELLED if gbps is None else gbps
+    answers = {
+        one.name: staffed(node, one, None, 1.0)._replace(gbps=told.get(one.name))
+        for one in services
+        if one.kind == "lc"
+    }
     state = OsmlState()
     if known_qps is not None:  # the interval before was with another load of web
         earlier = replace(seen, services=[service("web", qps=known_qps), service("db"), *JOBS])
         state = OsmlState(tracks=facts_of(earlier, node, state, answers, Models(), DEFAULT).tracks)
     facts = facts_of(seen, node, state, answers, Models(), DEFAULT)
-    said: list[str] = []
-    needs = MODELLED if gbps is None else gbps
-    found = with_bandwidth(facts, cells, needs, library, lambda text, _: said.append(text), met)
-    return found.mba, said
+    tracks = {name: replace(track, streak=met) for name, track in facts.tracks.items()}
+    found, reasons = with_bandwidth(dataclasses.replace(facts, tracks=tracks), cells, library)
+    return found.mba, [reason.text for reason in reasons]
 
 
 def profiled_gbps(qps: float) -> float:

@@ -10,7 +10,7 @@ until the backlog, which hides the rate, is gone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from osml.bandwidth import Predictor, ProfileLibrary
 from osml.bandwidth.correction import ALARM_SHARE
 from osml.bandwidth.library import usual_library
 from osml.base.failure import InputError
-from osml.domain import Partition, Service
+from osml.domain import MbaRange, Partition, Reason, Service
 from osml.layout.arrange import legal_throttle
 from osml.policies.ombm import BEYOND, HEADROOM
 from osml.policies.osml.facts import Facts
@@ -31,18 +31,15 @@ _LARGER = 1.5  # times the cores or ways that were profiled: what the profile as
 _STALE = 0.8  # of what jobs could have: then throttles follow the rate, though no cell changed
 _OVER = 8  # intervals in a row with all targets met after which jobs get more than the least again
 
-Say = Callable[[str, str | None], None]
-"""Takes a reason and the service that it is about (None: the node)."""
+
+class _Holding(NamedTuple):
+    """A profile that holds for a service in its cell; in a `large` one it asks far too much."""
+
+    predictor: Predictor
+    large: bool
 
 
-class _AfterMiss(NamedTuple):
-    """Jobs have the least, for a miss: its backlog drains as long as a tail is near its target; it may be `over`."""
-
-    draining: bool
-    over: bool
-
-
-class _Profiled(NamedTuple):
+class _Need(NamedTuple):
     """GB/s that a profile says a service needs, and why."""
 
     gbps: float
@@ -50,98 +47,80 @@ class _Profiled(NamedTuple):
 
 
 def with_bandwidth(
-    facts: Facts,
-    partition: Partition,
-    gbps: Mapping[str, float | None],
-    profiles: ProfileLibrary | None = None,
-    say: Say | None = None,
-    met: int = 0,
-) -> Partition:
-    """The partition with a throttle for everybody, where the platform has them and all needs are known.
+    facts: Facts, partition: Partition, profiles: ProfileLibrary | None = None
+) -> tuple[Partition, list[Reason]]:
+    """The partition with a throttle for everybody, where the platform has them and all needs are known; and why.
 
-    Services get the platform's bandwidth in proportion to their needs in GB/s, profiled ones no less than that; BE
-    jobs what these needs leave of the machine's bandwidth, in equal parts. As long as the cells and the loads are
-    the same, the throttles stay, because predictions differ a little in every interval; those from a profile follow
-    the rate. In cells too large for profiles jobs that have the least, for a miss, get more once all targets were
-    `met` for some intervals: what the profile leaves, because what Model-A leaves was too much. `profiles` None:
-    the usual ones.
+    Services get the platform's bandwidth in proportion to their needs in GB/s, profiled ones no less than that; BE jobs
+    what these needs leave of the machine's bandwidth, in equal parts. As long as the cells and the loads are the same,
+    the throttles stay, because predictions differ a little in every interval; those from a profile follow the rate.
+    After a miss jobs have the least. In cells too large for profiles they get more once all targets were met for some
+    intervals: what the profile leaves, because what Model-A leaves was too much. `profiles` None: the usual ones.
     """
-    platform, before = facts.observation.platform, facts.observation.partition
+    platform = facts.observation.platform
     if platform.mba is None:
-        return partition
-    peak = peak_gbps(platform)
+        return partition, []
+    peak, held, reasons = peak_gbps(platform), _held(facts, partition), list[Reason]()
+    as_held = partition if held is None else replace(partition, mba=held)
+    holding = {} if peak is None else _holding(facts, partition, profiles, reasons)
+    draining = held is not None and _jobs_have_least(facts, platform.mba, held)
+    over = draining and min([track.met for track in facts.tracks.values()], default=0) >= _OVER
+    found = {name: _need(facts.services[name], one, draining=draining, over=over) for name, one in holding.items()}
+    profiled = {name: need for name, need in found.items() if need is not None}
+    all_large = bool(holding) and all(one.large for one in holding.values())
+    if held is not None and not profiled and not (over and all_large):
+        return as_held, reasons
+    told = {name: facts.answers[name].gbps for name in facts.services if name not in profiled}
+    modelled = {name: gbps for name, gbps in told.items() if gbps is not None}
+    if len(modelled) < len(told) or not facts.services:
+        return as_held, reasons
+    wanted = _throttles(facts, platform.mba, peak, modelled, profiled)
+    if held is not None and peak is not None and _still_good(facts, platform.mba, peak, held, wanted, profiled):
+        return as_held, reasons
+    reasons += [Reason(text=need.why, service=name) for name, need in profiled.items()]
+    return replace(partition, mba=wanted), reasons
+
+
+def _held(facts: Facts, partition: Partition) -> dict[str, int] | None:
+    """The throttles in force, where neither cells nor loads changed since they were set."""
+    before = facts.observation.partition
     same = before is not None and before.regions == partition.regions and not facts.changed
-    held = before.mba or None if before is not None and same else None
-    missed = held is not None and _jobs_have_least(held, facts)
-    after = _AfterMiss(draining=missed, over=missed and met >= _OVER)
-    found = {} if peak is None else _profiled(facts, partition, profiles, say, after)
-    if held is not None and not found and not (after.over and _all_large(facts, partition, profiles)):
-        return replace(partition, mba=held)
-    modelled = {
-        name: need
-        for s in facts.services.values()
-        if (need := gbps.get(name := s.name)) is not None and name not in found
-    }
-    if len(modelled) + len(found) < len(facts.services) or not facts.services:
-        return partition if held is None else replace(partition, mba=held)
-    needs = modelled | {name: one.gbps for name, one in found.items()}
-    total, most = sum(needs.values()), platform.mba.max
-    mba = {name: legal_throttle(max(1, round(most * need / total)), platform.mba) for name, need in needs.items()}
+    return before.mba or None if before is not None and same else None
+
+
+def _throttles(
+    facts: Facts, mba: MbaRange, peak: float | None, modelled: Mapping[str, float], profiled: Mapping[str, _Need]
+) -> dict[str, int]:
+    needs = {**modelled, **{name: need.gbps for name, need in profiled.items()}}
+    most = sum(needs.values())
+    found = {name: legal_throttle(max(1, round(mba.max * need / most)), mba) for name, need in needs.items()}
     if peak is not None:
-        mba |= {name: max(mba[name], legal_up(one.gbps, platform.mba, peak)) for name, one in found.items()}
-        asked = _ROOM * sum(modelled.values()) + sum(one.gbps for one in found.values())
-        left = legal_down(max(peak - asked, 0.0) / max(len(facts.node.be), 1), platform.mba, peak)
-        mba |= dict.fromkeys(facts.node.be, max(left, legal_throttle(1, platform.mba)))  # 0 is no throttle
-        if held is not None and _still_good(held, mba, found, facts):
-            return replace(partition, mba=held)
-    if say is not None:
-        for name, one in found.items():
-            say(one.why, name)
-    return replace(partition, mba=mba)
-
-
-def _jobs_have_least(held: Mapping[str, int], facts: Facts) -> bool:
-    """Whether there are jobs, and none of them has more than the smallest throttle: a miss that is over may be why."""
-    mba = facts.observation.platform.mba
-    return (
-        bool(facts.node.be)
-        and mba is not None
-        and all(held.get(job) == legal_throttle(1, mba) for job in facts.node.be)
-    )
-
-
-def _all_large(facts: Facts, partition: Partition, profiles: ProfileLibrary | None) -> bool:
-    """Whether profiles are known here, and all cells are too large for them: a miss alone makes them speak."""
-    try:
-        library = usual_library() if profiles is None else profiles
-    except InputError:  # said where the profiles were asked
-        return False
-    holding = [one for s in facts.services.values() if (one := _holding(s, partition, facts, library)) is not None]
-    return bool(holding) and all(large for _, large in holding)
-
-
-def _profiled(
-    facts: Facts, partition: Partition, profiles: ProfileLibrary | None, say: Say | None, after: _AfterMiss
-) -> dict[str, _Profiled]:
-    """What profiles say of the services whose profile holds here and now."""
-    try:
-        library = usual_library() if profiles is None else profiles
-    except InputError as error:  # the operator's folder is missing or damaged
-        if say is not None:
-            say(f"bandwidth profiles can't be used: {error}", None)
-        return {}
-    found: dict[str, _Profiled] = {}
-    for service in facts.services.values():
-        one = _need(service, partition, facts, library, after)
-        if one is not None:
-            found[service.name] = one
+        found |= {name: max(found[name], legal_up(need.gbps, mba, peak)) for name, need in profiled.items()}
+        asked = _ROOM * sum(modelled.values()) + sum([need.gbps for need in profiled.values()])
+        left = legal_down(max(peak - asked, 0.0) / max(len(facts.node.be), 1), mba, peak)
+        found |= dict.fromkeys(facts.node.be, max(left, legal_throttle(1, mba)))  # 0 is no throttle
     return found
 
 
+def _jobs_have_least(facts: Facts, mba: MbaRange, held: Mapping[str, int]) -> bool:
+    """Whether there are jobs, and none of them has more than the smallest throttle: a miss may be why."""
+    return bool(facts.node.be) and all(held.get(job) == legal_throttle(1, mba) for job in facts.node.be)
+
+
 def _holding(
-    service: Service, partition: Partition, facts: Facts, library: ProfileLibrary
-) -> tuple[Predictor, bool] | None:
-    """The profile that holds for a service in its cell, and whether the cell is so large that it asks far too much."""
+    facts: Facts, partition: Partition, profiles: ProfileLibrary | None, reasons: list[Reason]
+) -> dict[str, _Holding]:
+    """The profiles that hold for services in their cells; why there are none is added to the reasons."""
+    try:
+        library = usual_library() if profiles is None else profiles
+    except InputError as error:  # the operator's folder is missing or damaged
+        reasons.append(Reason(text=f"bandwidth profiles can't be used: {error}"))
+        return {}
+    found = {name: _profile_of(facts, service, partition, library) for name, service in facts.services.items()}
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def _profile_of(facts: Facts, service: Service, partition: Partition, library: ProfileLibrary) -> _Holding | None:
     predictor = library.predictor(service.name, facts.observation.platform.id, "adaptive")
     if predictor is None:
         return None
@@ -151,34 +130,33 @@ def _holding(
     if profile.percentile != service.percentile or cores < profile.cores or (divided and ways < profile.ways):
         return None
     large = cores > math.ceil(_LARGER * profile.cores) or (divided and ways > math.ceil(_LARGER * profile.ways))
-    return predictor, large
+    return _Holding(predictor, large)
 
 
-def _need(
-    service: Service, partition: Partition, facts: Facts, library: ProfileLibrary, after: _AfterMiss
-) -> _Profiled | None:
-    """The GB/s that meet a service's target at its present rate; None where its profile does not say."""
-    holding = _holding(service, partition, facts, library)
+def _need(service: Service, holding: _Holding, *, draining: bool, over: bool) -> _Need | None:
+    """The GB/s that meet a service's target at its present rate; None where its profile does not say.
+
+    While a backlog may be `draining`, a tail near the target is not yet a tail of the present rate.
+    """
     qps = None if service.latency is None else service.latency.requests_per_s
-    if holding is None or not qps or service.target_ms is None:
+    if not qps or service.target_ms is None:
         return None
-    predictor, large = holding
-    profile = predictor.profile
+    predictor, profile = holding.predictor, holding.predictor.profile
     profiled = f"profiled with {profile.cores} cores and {profile.ways} ways"
     slack = service.slack or 0.0
-    if slack < 0 or (after.draining and slack < ALARM_SHARE):
+    if slack < 0 or (draining and slack < ALARM_SHARE):
         best_ms = predictor.tail_ms(predictor.most_qps, profile.peak_gbps)
         why = (
             f"{service.name}: {latency_text(service)}; it needs more bandwidth ({profiled}): "
             "jobs get the smallest throttle until its request queue ends"
         )
-        return _Profiled(profile.peak_gbps, why) if best_ms <= service.target_ms else None
-    if (large and not after.over) or qps > BEYOND * predictor.most_qps:
+        return _Need(profile.peak_gbps, why) if best_ms <= service.target_ms else None
+    if (holding.large and not over) or qps > BEYOND * predictor.most_qps:
         return None
     told = predictor.predict_lasting(min(qps * HEADROOM, predictor.most_qps), service.target_ms)
     if told.bandwidth_gbps is None:
         return None
-    return _Profiled(
+    return _Need(
         told.bandwidth_gbps,
         f"{service.name}: {told.bandwidth_gbps:.3g} GB/s meet the target of {service.target_ms:g} ms "
         f"at {qps:.6g} requests/s under the worst contention ({profiled})",
@@ -186,13 +164,15 @@ def _need(
 
 
 def _still_good(
-    held: Mapping[str, int], wanted: Mapping[str, int], found: Mapping[str, _Profiled], facts: Facts
+    facts: Facts,
+    mba: MbaRange,
+    peak: float,
+    held: Mapping[str, int],
+    wanted: Mapping[str, int],
+    profiled: Mapping[str, _Need],
 ) -> bool:
     """Whether throttles give profiled services what they need, and jobs not much less than they could have."""
     if set(held) != set(wanted):
         return False
-    peak, mba = peak_gbps(facts.observation.platform), facts.observation.platform.mba
-    if peak is None or mba is None:
-        return True
-    enough = all(held[name] >= legal_up(one.gbps, mba, peak) for name, one in found.items())
+    enough = all(held[name] >= legal_up(need.gbps, mba, peak) for name, need in profiled.items())
     return enough and all(_STALE * wanted[job] <= held[job] <= wanted[job] for job in facts.node.be)

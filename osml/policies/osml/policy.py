@@ -72,10 +72,12 @@ class Osml:
         lc = facts.services
         since_s = violated_since(lc, state.violated_since_s, observation.time_s)
         rule, proposal = repeated(facts) or held_back(facts) or no_cells(facts) or chosen(facts, self._without)
-        partition = proposal.partition
-        reasons = [*said, *facts.notes, *proposal.reasons]
+        partition, told_of_bandwidth = proposal.partition, list[Reason]()
         if partition is None:
-            partition = _laid_out(facts, proposal, models, reasons)
+            partition, told_of_bandwidth = with_bandwidth(
+                facts, partition_of(observation, node, proposal.cells), models.profiles
+            )
+        reasons = [*said, *facts.notes, *proposal.reasons, *told_of_bandwidth]
         lack = _told(facts, proposal)
         late = migration(lc, since_s, observation.time_s)
         plan = Plan(partition, reasons, lack or late, _forecasts(told, state, proposal))
@@ -135,18 +137,6 @@ def _staffed(observation: Observation, node: Node, services: Sequence[Service]) 
         return {}
     held, quantum = cells_of(observation.partition, node), observation.platform.core_quantum
     return {one.name: staffed(node, one, held.get(one.name), quantum) for one in services}
-
-
-def _laid_out(facts: Facts, proposal: Proposal, models: Models, reasons: list[Reason]) -> Partition:
-    """The proposal as a partition, with throttles of memory bandwidth where the platform has them."""
-    partition = partition_of(facts.observation, facts.node, proposal.cells)
-    gbps = {name: answer.gbps for name, answer in facts.answers.items()}
-    met = min([track.met for track in facts.tracks.values()], default=0)
-
-    def say(text: str, service: str | None) -> None:
-        reasons.append(Reason(text=text, service=service))
-
-    return with_bandwidth(facts, partition, gbps, models.profiles, say, met)
 
 
 def _told(facts: Facts, proposal: Proposal) -> Infeasible | None:
