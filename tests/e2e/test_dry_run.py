@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from osml.cli.record_report import summarise
+from osml.cli.record_day import summarise
 from osml.lab.trials.children import free_port, wait_until
 from osml.records import read
 from tests.e2e.conftest import Bench

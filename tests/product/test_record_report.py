@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from osml.base.failure import InputError
 from osml.cli.main import application
-from osml.cli.record_report import summarise
+from osml.cli.record_day import summarise
 from osml.domain import DRY_RUN, Decision, Latency, Observation, Partition, Platform, Reason, Region, Service
 from osml.records import read
 
