@@ -65,8 +65,6 @@ def create_app(runtime: Runtime) -> FastAPI:
             runtime.shelf.reload()
         for process in runtime.slow.values():
             process.start()
-        if runtime.decider.default_policy in runtime.slow:
-            await runtime.slow[runtime.decider.default_policy].settled.wait()
         runtime.readiness.warm_up(runtime.decider, runtime.log)
         if runtime.experiences is not None:
             runtime.experiences.start()
