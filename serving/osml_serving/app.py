@@ -136,10 +136,13 @@ def _add_layers(app: FastAPI, runtime: Runtime, find: Find, peers: Peers, siblin
         metrics=runtime.metrics,
     )
     if runtime.place is not None:
-        app.add_middleware(PeerViews, peers=siblings, broker=runtime.broker, merges=MERGES_OF_WORKERS)
+        app.add_middleware(
+            PeerViews, peers=siblings, broker=runtime.broker, history=runtime.history, merges=MERGES_OF_WORKERS
+        )
         app.add_middleware(WorkerMetrics, place=runtime.place, siblings=siblings, metrics=runtime.metrics)
     if settings.wanted_peers:
-        app.add_middleware(PeerViews, peers=peers, broker=runtime.broker)
+        workers = None if runtime.place is None else siblings
+        app.add_middleware(PeerViews, peers=peers, broker=runtime.broker, history=runtime.history, workers=workers)
     app.add_middleware(Access, tokens=runtime.tokens)
     if runtime.tokens is None:
         app.add_middleware(HostNames, names=settings.host_names)
