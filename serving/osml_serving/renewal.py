@@ -32,7 +32,7 @@ class Watched(NamedTuple):
 
 async def watch(watched: Sequence[Watched], log: Log, every_s: float = EVERY_S) -> None:
     """Reload what has changed, until cancelled."""
-    seen = [{file: one.first.get(file) for file in one.files} for one in watched]
+    seen: list[Stamps] = [{file: one.first.get(file) for file in one.files} for one in watched]
     while True:
         await asyncio.sleep(every_s)
         for index, one in enumerate(watched):
