@@ -65,8 +65,6 @@ def create_app(runtime: Runtime) -> FastAPI:
             runtime.shelf.reload()
         for process in runtime.slow.values():
             process.start()
-        if runtime.decider.default_policy in runtime.slow:
-            await runtime.slow[runtime.decider.default_policy].settled.wait()
         runtime.readiness.warm_up(runtime.decider, runtime.log)
         if runtime.experiences is not None:
             runtime.experiences.start()
@@ -138,10 +136,13 @@ def _add_layers(app: FastAPI, runtime: Runtime, find: Find, peers: Peers, siblin
         metrics=runtime.metrics,
     )
     if runtime.place is not None:
-        app.add_middleware(PeerViews, peers=siblings, broker=runtime.broker, merges=MERGES_OF_WORKERS)
+        app.add_middleware(
+            PeerViews, peers=siblings, broker=runtime.broker, history=runtime.history, merges=MERGES_OF_WORKERS
+        )
         app.add_middleware(WorkerMetrics, place=runtime.place, siblings=siblings, metrics=runtime.metrics)
     if settings.wanted_peers:
-        app.add_middleware(PeerViews, peers=peers, broker=runtime.broker)
+        workers = None if runtime.place is None else siblings
+        app.add_middleware(PeerViews, peers=peers, broker=runtime.broker, history=runtime.history, workers=workers)
     app.add_middleware(Access, tokens=runtime.tokens)
     if runtime.tokens is None:
         app.add_middleware(HostNames, names=settings.host_names)

@@ -21,7 +21,7 @@ from osml_serving.log import Log
 from osml_serving.metrics import Metrics
 from osml_serving.models.shelf import ModelShelf
 from osml_serving.readiness import Readiness
-from osml_serving.renewal import Watched
+from osml_serving.renewal import Stamps, Watched, stamps_of
 from osml_serving.rollout.canary_models import CanaryModels, open_canary_models
 from osml_serving.rollout.figures import CanaryFigures
 from osml_serving.rollout.returns import Returns
@@ -63,6 +63,7 @@ class Runtime:
     history: History = field(default_factory=History)
     share: TimeShare = field(default_factory=TimeShare)
     place: Place | None = None  # of a worker
+    first: Stamps = field(default_factory=dict[Path, tuple[int, ...] | None])  # of `files_of`, before their first read
 
     def reload_tokens(self) -> None:
         """Read the token file again, and end the event streams, which were opened with tokens of before.
@@ -94,15 +95,8 @@ class Runtime:
     @property
     def watched(self) -> list[Watched]:
         """Files that are read again when they change."""
-        settings = self.settings
-        tokens = [settings.token_file] if settings.token_file is not None else []
-        pairs = settings.tls_cert, settings.tls_key, settings.peer_cert, settings.peer_key
-        certificate = [file for file in pairs if file is not None]
-        return [
-            Watched(tokens, self.reload_tokens),
-            Watched(certificate, self.reload_certificate),
-            Watched(self.rollout.files, self.rollout.reload),
-        ]
+        reload = self.reload_tokens, self.reload_certificate, self.rollout.reload
+        return [Watched(files, again, self.first) for files, again in zip(files_of(self.settings), reload, strict=True)]
 
     def state_discarded(self, policy: str, detail: str) -> None:
         """Count and log that a policy started anew, because it failed with the state that the node sent."""
@@ -118,6 +112,14 @@ class Runtime:
         return [] if self.shelf is None else self.shelf.in_use(platform)
 
 
+def files_of(settings: Settings) -> tuple[list[Path], list[Path], list[Path]]:
+    """Token file, certificates with their keys, rollout file; empty where none is set."""
+    pairs = settings.tls_cert, settings.tls_key, settings.peer_cert, settings.peer_key
+    groups = (settings.token_file,), pairs, (settings.rollout,)
+    tokens, certificates, rollout = ([file for file in group if file is not None] for group in groups)
+    return tokens, certificates, rollout
+
+
 def make_runtime(
     settings: Settings,
     decider: Decider,
@@ -126,6 +128,7 @@ def make_runtime(
     place: Place | None = None,
 ) -> Runtime:
     """Build the parts. Raises Failure for a file, a folder, a store or a package that can't be used."""
+    first = stamps_of(file for group in files_of(settings) for file in group)
     if settings.twins is not None:
         check_outlook("twin", settings.twins)
     metrics = Metrics(decider.policies)
@@ -174,6 +177,7 @@ def make_runtime(
         shelf=shelf,
         datasets=None if settings.datasets is None else DatasetShelf(settings.datasets, log),
         place=place,
+        first=first,
     )
     decider.discarded = runtime.state_discarded
     metrics.watch_policies(decides)

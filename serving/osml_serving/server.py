@@ -93,12 +93,14 @@ class DrainingServer(uvicorn.Server):
             await self._listen_to_workers(self._runtime.place)
         gc.collect()
         gc.freeze()  # else every full collection walks all modules and delays the answers by tens of milliseconds
-        reason = self._runtime.readiness.reason
+        readiness = self._runtime.readiness
+        reason = readiness.reason
         if reason is None:
             self._runtime.log.event("info", "ready", f"the server listens on {self._address}; {PAGES}")
         else:
+            level = "warning" if readiness.blocked is None else "error"  # a slow default policy starts
             self._runtime.log.event(
-                "error", "not_ready", f"the server listens on {self._address}, but takes no decisions: {reason}"
+                level, "not_ready", f"the server listens on {self._address}, but takes no decisions: {reason}"
             )
 
     async def _listen_to_workers(self, place: Place) -> None:

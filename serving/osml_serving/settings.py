@@ -136,8 +136,15 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _models_are_there(self) -> Self:
-        if self.models is not None and not self.models.is_dir():
-            raise ValueError(f"--models (or OSML_MODELS) is {self.models}, which is no folder; name a folder of models")
+        if self.models is None:
+            return self
+        given = f"--models (or OSML_MODELS) is {self.models}"
+        try:
+            there = self.models.is_dir()
+        except OSError as error:  # such as a folder above it that this user may not enter
+            raise ValueError(f"{given}, which can't be read ({error.strerror}); name a folder of models") from None
+        if not there:
+            raise ValueError(f"{given}, which is no folder; name a folder of models")
         return self
 
     @model_validator(mode="after")

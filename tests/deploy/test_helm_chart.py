@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -93,7 +94,14 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "reports-without-kubelet": ("agent.report.condition=true", "agent.kubelet.enabled=false"),
     "reports-and-certificates-of-nodes": ("agent.report.events=true", "agent.kubelet.certificates=node"),
     "nri": ("agent.nri=true",),
-    "registry": ("images.registry=registry.example/osml/", "images.tag=1.2.3"),
+    "registry": ("images.registry=registry.example/osml/", "images.tag=1.2.3", "images.pullSecrets={ours,theirs}"),
+    "tolerations": ("agent.tolerations[0].operator=Exists", "server.tolerations[0].key=osml"),
+    "latencies-of-pods": ("agent.latencyPorts={9102,8080}",),
+    "sockets-for-all": ("agent.discover.namespaces={shop}", "agent.discover.datagramMode=0666"),
+    "openshift": (
+        "dns.to[0].namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name=openshift-dns",
+        "dns.ports={5353}",
+    ),
 }
 
 
@@ -172,6 +180,49 @@ def test_a_server_with_a_database_may_connect_to_its_port_and_no_other_server_ma
     assert egress("server.storePort=6432") == plain
 
 
+def test_prometheus_endpoints_of_the_pages_are_reached_once_their_ports_are_named() -> None:
+    pages = [(ROOT / f"docs/{name}.md").read_text() for name in ("how-to/kubernetes", "reference/agent-config")]
+    ports = {int(port) for page in pages for port in re.findall(r"\bprometheus: ?(?:\{port: )?(\d+)", page)}
+    assert ports
+
+    def admitted(*settings: str) -> set[int | str]:
+        policy = by_name(render(*settings))["NetworkPolicy", "osml-agent"]
+        assert "Egress" in policy["spec"]["policyTypes"]
+        return {port["port"] for rule in policy["spec"]["egress"] if "to" not in rule for port in rule["ports"]}
+
+    assert not ports & admitted()
+    assert ports <= admitted(f"agent.latencyPorts={{{','.join(map(str, sorted(ports)))}}}")
+
+
+def test_pods_that_are_not_root_can_send_where_the_values_say_so() -> None:
+    plain, open_to_all = (by_name(render(*SETTINGS[case])) for case in ("pods-may-ask", "sockets-for-all"))
+    assert "datagram_mode" not in agent_config(plain)["kubelet"]["discover"]
+    assert agent_config(open_to_all)["kubelet"]["discover"]["datagram_mode"] == "0666"
+
+
+def test_names_are_looked_up_where_the_values_say() -> None:
+    elsewhere = by_name(render(*SETTINGS["openshift"]))
+    for name in ("osml-agent", "osml-server"):
+        [rule] = [
+            one
+            for one in elsewhere["NetworkPolicy", name]["spec"]["egress"]
+            if "namespaceSelector" in one.get("to", [{}])[0]
+        ]
+        labels = rule["to"][0]["namespaceSelector"]["matchLabels"]
+        assert labels == {"kubernetes.io/metadata.name": "openshift-dns"}
+        assert rule["ports"] == [{"port": 5353, "protocol": protocol} for protocol in ("UDP", "TCP")]
+
+
+def test_pods_have_the_secrets_and_tolerations_of_the_values() -> None:
+    secrets, tolerant = (by_name(render(*SETTINGS[case])) for case in ("registry", "tolerations"))
+    given = {"DaemonSet": {"operator": "Exists"}, "Deployment": {"key": "osml"}}
+    for name, toleration in given.items():
+        place = name, "osml-agent" if name == "DaemonSet" else "osml-server"
+        spec = secrets[place]["spec"]["template"]["spec"]
+        assert spec["imagePullSecrets"] == [{"name": "ours"}, {"name": "theirs"}]
+        assert tolerant[place]["spec"]["template"]["spec"]["tolerations"] == [toleration]
+
+
 def test_the_plugin_finds_the_cpus_where_the_agent_looks_for_them(tmp_path: Path) -> None:
     """Both read one configuration."""
     values: Document = {"agent": {"nri": True, "config": {"levers": {"frequency": "on"}}}}
@@ -235,6 +286,9 @@ WRONG = {
     "no replicas": ("server.replicas=0", "replicas"),
     "a registry without its slash": ("images.registry=registry.example/osml", "registry"),
     "a label": ("agent.nodeSelector.osml=true", "nodeSelector"),
+    "a word for a port": ("agent.latencyPorts={http}", "latencyPorts"),
+    "a file mode": ("agent.discover.datagramMode=0777", "datagramMode"),
+    "an address for a secret": ("images.pullSecrets={https://registry.example}", "pullSecrets"),
 }
 
 

@@ -19,8 +19,9 @@ SKIPPED = "not the agent"
 Document = dict[str, Any]
 
 NODE: Document = {
-    "metadata": {"name": "node-17"},
+    "metadata": {"name": "node-17", "labels": {"osml": "managed"}},
     "status": {
+        "images": [{"names": ["registry.example/app:1"], "sizeBytes": 7}],
         "conditions": [{"type": "Ready", "status": "True"}],
         "capacity": {"cpu": "36"},
         "allocatable": {"cpu": "35"},
@@ -110,7 +111,27 @@ CHANGES: dict[str, Callable[[Document], object]] = {
     "addresses-gone": lambda status: status.pop("addresses"),
     "port": lambda status: status["daemonEndpoints"]["kubeletEndpoint"].update(Port=1),
     "kernel": lambda status: status["nodeInfo"].update(kernelVersion="5.4"),
+    "images": lambda status: status["images"][0].update(sizeBytes=1),
+    "images-gone": lambda status: status.pop("images"),
+    "volumes": lambda status: status.update(volumesAttached=[{"name": "x", "devicePath": "/dev/sda"}]),
+    "volumes-in-use": lambda status: status.update(volumesInUse=["x"]),
+    "config": lambda status: status.update(config={"error": "x"}),
+    "phase": lambda status: status.update(phase="Terminated"),
 }
+METADATA: dict[str, Callable[[Document], object]] = {
+    "labels": lambda metadata: metadata["labels"].update({"node-role.kubernetes.io/control-plane": ""}),
+    "labels-gone": lambda metadata: metadata.pop("labels"),
+    "annotations": lambda metadata: metadata.update(annotations={"example.com/x": "y"}),
+    "finalizers": lambda metadata: metadata.update(finalizers=["example.com/x"]),
+    "owners": lambda metadata: metadata.update(ownerReferences=[{"kind": "Node", "name": "node-18"}]),
+}
+
+
+@pytest.mark.parametrize("case", METADATA)
+def test_nothing_of_its_metadata_may_change(case: str) -> None:
+    node = copy.deepcopy(NODE)
+    METADATA[case](node["metadata"])
+    assert verdict("osml-agent-own-node", node, NODE).startswith("The agent of osml may not change labels")
 
 
 @pytest.mark.parametrize("case", CHANGES)

@@ -151,6 +151,16 @@ def test_decisions_go_on_while_a_twin_is_asked_and_a_client_has_one_open_questio
     assert answers[0].status_code == 200
 
 
+def test_an_answer_that_holds_waits_for_no_other_question(blaming: InProcess) -> None:
+    held, portal = blaming.runtime.blamer, blaming.client.portal
+    assert portal is not None
+    blaming.post(EXAMPLE)
+    held._hold(EXAMPLE.node, FOUND)
+    portal.call(held._one.acquire)
+    held._asking.update(object() for _ in range(blamer.MOST_WAITING))
+    assert blaming.client.get(f"/v1/nodes/{EXAMPLE.node}/blame").status_code == 200
+
+
 def test_only_the_last_observations_are_kept_and_an_agent_that_starts_anew_begins_anew() -> None:
     recent = Recent()
     for seq in range(1, INTERVALS + 11):

@@ -287,7 +287,7 @@ def test_who_checks_strangers_files_knows_no_secrets(tmp_path, monkeypatch):
     async def hand_in() -> str:
         shelf = dataset_shelf.DatasetShelf(tmp_path, Log("text", "error"))
         (tmp_path / ".incoming-x").write_bytes(b"x")
-        shelf.take(tmp_path / ".incoming-x", "0" * 64, 1)
+        await shelf.take(tmp_path / ".incoming-x", "0" * 64, 1)
         while (found := shelf.find("0" * 64)) is None or found.state == "checking":
             await asyncio.sleep(0.05)
         return found.state
@@ -311,7 +311,7 @@ def test_the_event_loop_goes_on_while_a_package_is_removed(tmp_path, monkeypatch
         shelf = dataset_shelf.DatasetShelf(tmp_path, Log("text", "error"))
         await shelf.start()
         (tmp_path / ".incoming-x").write_bytes(b"x")
-        shelf.take(tmp_path / ".incoming-x", "0" * 64, 1)
+        await shelf.take(tmp_path / ".incoming-x", "0" * 64, 1)
         while (found := shelf.find("0" * 64)) is None or found.state == "checking":
             await asyncio.sleep(0.05)
 
@@ -319,6 +319,30 @@ def test_the_event_loop_goes_on_while_a_package_is_removed(tmp_path, monkeypatch
     assert len(threads) == 2
     assert threading.main_thread() not in threads
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json"]
+
+
+def test_a_package_is_kept_outside_the_event_loop_and_once_though_it_comes_twice(tmp_path, monkeypatch):
+    real, threads, begun = dataset_shelf.DatasetShelf.records, [], []
+
+    def records(shelf):
+        threads.append(threading.current_thread())
+        return real(shelf)
+
+    monkeypatch.setattr(dataset_shelf.DatasetShelf, "records", records)
+    monkeypatch.setattr(dataset_shelf.DatasetShelf, "_begin", lambda _shelf, record: begun.append(record.id))
+
+    async def hand_in() -> None:
+        shelf = dataset_shelf.DatasetShelf(tmp_path, Log("text", "error"))
+        files = [tmp_path / f".incoming-{number}" for number in range(2)]
+        for file in files:
+            file.write_bytes(b"x")
+        await asyncio.gather(*(shelf.take(file, "0" * 64, 1) for file in files))
+
+    asyncio.run(hand_in())
+    assert begun == ["0" * 64]
+    assert len(threads) == 1
+    assert threading.main_thread() not in threads
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".tar"]
 
 
 def test_a_package_whose_record_is_damaged_is_checked_again(start_process, tmp_path, package):
@@ -369,11 +393,11 @@ def test_a_check_that_can_not_be_made_does_not_hang_for_ever(tmp_path, monkeypat
         identity = "0" * 64
         (tmp_path / ".incoming-x").write_bytes(b"x")
         monkeypatch.setattr(dataset_shelf.tempfile, "mkdtemp", full)
-        shelf.take(tmp_path / ".incoming-x", identity, 1)
+        await shelf.take(tmp_path / ".incoming-x", identity, 1)
         while (found := shelf.find(identity)) is None or found.state == "checking":
             await asyncio.sleep(0.01)
         (tmp_path / ".incoming-x").write_bytes(b"x")
-        again = shelf.take(tmp_path / ".incoming-x", identity, 1)
+        again = await shelf.take(tmp_path / ".incoming-x", identity, 1)
         await shelf.stop()
         return found.state, found.findings[0]["message"], again.state
 

@@ -45,6 +45,17 @@ def test_a_wrong_value_is_one_sentence_that_names_flag_and_variable(field, value
     assert str(caught.value).startswith(words)
 
 
+@pytest.mark.parametrize(
+    ("name", "words"), [("nobody", "is no folder"), ("x" * 300, "can't be read (File name too long)")]
+)
+def test_a_model_folder_that_cannot_be_used_is_one_sentence(tmp_path, name, words):
+    with pytest.raises(InputError) as caught:
+        load_settings({"models": tmp_path / name})
+    assert (
+        str(caught.value) == f"--models (or OSML_MODELS) is {tmp_path / name}, which {words}; name a folder of models"
+    )
+
+
 def test_every_field_explains_itself():
     for name, field in Settings.model_fields.items():
         assert field.description, name

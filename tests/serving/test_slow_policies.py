@@ -28,7 +28,8 @@ from starlette.testclient import TestClient
 
 from osml.base.failure import InputError
 from osml.domain import Decision, Observation
-from tests.kit.server import InProcess, Refused, decide, wait_for
+from osml.lab.trials.children import free_port
+from tests.kit.server import InProcess, Process, Refused, decide, wait_for
 
 JSON = {"content-type": "application/json"}
 AGENT_TIMEOUT_S = 0.5  # server.timeout_s
@@ -173,6 +174,24 @@ def test_a_slow_default_policy_decides_before_the_server_is_ready(start_process)
     assert "the operator does not allow it (--policies)" in refused.json()["error"]["message"]
 
 
+NEVER = """
+import types
+from osml_serving.slow import policy_process
+policy_process.sys = types.SimpleNamespace(executable="/bin/false")
+"""
+
+
+def test_a_stop_is_obeyed_while_a_slow_default_policy_never_starts(tmp_path):
+    server = Process(tmp_path, free_port(), "--policy", "clite", "--drain-s", "0", "--store", "none", before=NEVER)
+    try:
+        starting = "the process of policy 'clite' is starting"
+        assert wait_for(lambda: httpx.get(f"{server.url}/readyz").json()["error"]["message"] == starting, 120)
+    finally:
+        code = server.stop()
+    assert code == 0
+    assert f"but takes no decisions: {starting}" in server.errors.read_text()
+
+
 @pytest.fixture
 def stubborn(monkeypatch):
     """A policy process whose answers never come."""
@@ -306,6 +325,7 @@ def turns_is_slow(monkeypatch, tmp_path):
 
 def test_a_server_is_ready_only_while_its_slow_default_policy_decides(turns_is_slow, tmp_path):
     server, begun = turns_is_slow
+    assert wait_for(server.runtime.slow["turns"].ready.is_set)
 
     def reason() -> str:
         return server.client.get("/readyz").json()["error"]["message"]

@@ -58,7 +58,7 @@ def router(runtime: Runtime) -> APIRouter:
         length = request.headers.get("content-length", "0")
         if not length.isdigit() or int(length[:20]) > limit:
             raise _too_large(limit)
-        _need_room(shelf, int(length))
+        await _need_room(shelf, int(length))
         if places.locked():
             message = f"the server already receives {AT_ONCE} data sets, which is its limit"
             raise ApiError(503, "overloaded", message, headers={"retry-after": "30", **CLOSE})
@@ -70,11 +70,11 @@ def router(runtime: Runtime) -> APIRouter:
                 origin = "(header x-content-sha256)"
                 message = f"the package has sha256 {identity}, expected {expected[:64]} {origin}; send it again"
                 raise ApiError(422, "invalid_dataset", message, field="x-content-sha256")
-            record = shelf.take(incoming, identity, size)
+            record = await shelf.take(incoming, identity, size)
         except OSError as error:
             raise _unavailable(f"the server cannot store the package: {error.strerror}") from None
         finally:
-            incoming.unlink(missing_ok=True)
+            await asyncio.to_thread(incoming.unlink, missing_ok=True)
         return Response(msgspec.json.encode(record), 202, media_type="application/json")
 
     @routes.get(PATH, openapi_extra=DATASETS, response_class=Response)
@@ -129,7 +129,7 @@ async def _receive(request: Request, shelf: DatasetShelf, limit: int) -> tuple[P
                 if size > limit:
                     raise _too_large(limit)
                 if size - looked_at > LOOK_EVERY:  # the header Content-Length may be missing
-                    _need_room(shelf, 0)
+                    await _need_room(shelf, 0)
                     looked_at = size
                 digest.update(chunk)
                 await asyncio.to_thread(_write, file.file, chunk)
@@ -140,9 +140,9 @@ async def _receive(request: Request, shelf: DatasetShelf, limit: int) -> tuple[P
     return path, digest.hexdigest(), size
 
 
-def _need_room(shelf: DatasetShelf, length: int) -> None:
+async def _need_room(shelf: DatasetShelf, length: int) -> None:
     try:
-        if shelf.room_for(length):
+        if await asyncio.to_thread(shelf.room_for, length):
             return
         message = "the disk of the data set folder is full"
     except OSError as error:

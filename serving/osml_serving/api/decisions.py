@@ -94,7 +94,7 @@ async def _answer(runtime: Runtime, scope: Scope, body: bytes | msgspec.Raw, unk
         decision = await _decided(runtime, scope, assigned, started)
     except ApiError as error:  # a canary harms no node: its own policy decides
         canary = assigned.choice.canary
-        if canary is None:
+        if canary is None or error.body.code == "request_refused":  # every policy refuses such a request
             raise
         runtime.log.event(
             "warning", "canary", f"canary '{canary.name}' did not decide, the node's policy does: {error}"

@@ -82,7 +82,9 @@ def router(runtime: Runtime) -> APIRouter:
         require(request.scope, node)
         line = _history(runtime, node).summary
         assert line is not None  # noqa: S101 - a history begins with an interval
-        shadows = runtime.shadow_tally.of_node(node)
+        group = runtime.rollout.plan.group_of(node)
+        named = [] if group is None else group.shadow  # others were removed from the rollout file
+        shadows = [one for one in runtime.shadow_tally.of_node(node) if one.policy in named]
         return uncached_json(msgspec.json.encode(NodeRollout(node, line.group, line.canary, line.policy, shadows)))
 
     @routes.get("/v1/nodes/{node}/blame", name="blame", openapi_extra=BLAME, response_class=Response)

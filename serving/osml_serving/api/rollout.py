@@ -28,11 +28,12 @@ def router(runtime: Runtime) -> APIRouter:
             raise ApiError(403, "forbidden", "the rollout is about all nodes, and the token is valid for some only")
         tally = runtime.shadow_tally
         plan = runtime.rollout.plan
+        shadows = {policy for group in plan.groups for policy in group.shadow}  # others were removed from the file
         with runtime.share.of(request.scope):
             document = RolloutDocument(
                 groups=[NodeGroup(group.name, group.nodes, group.policy, group.shadow) for group in plan.groups],
                 canaries=runtime.rollout.states(),
-                shadows=[sums for _, sums in sorted(tally.sums.items())],
+                shadows=[sums for policy, sums in sorted(tally.sums.items()) if policy in shadows],
                 lost=tally.lost,
             )
             return uncached_json(msgspec.json.encode(document))

@@ -61,6 +61,15 @@ class Blamer:
         if node not in self._known(self._folder):
             hint = f"make {node}.json with `osml look twin fit`; the server looks every {LOOK_S:g} s"
             raise ApiError(404, "not_found", f"there is no twin of node '{node}'", field="node", hint=hint)
+        found = self._answer_held(node)
+        if found is None:
+            found = await self._in_turn(node, who, self._folder)
+        if isinstance(found, ApiError):
+            raise found
+        return found
+
+    async def _in_turn(self, node: str, who: object, folder: Path) -> BlameNow | ApiError:
+        """The answer to a question that waits for the others."""
         if who in self._asking or len(self._asking) >= MOST_WAITING:
             whose = "your last question is still open" if who in self._asking else "other questions are open"
             raise ApiError(503, "overloaded", whose, headers=RETRY)
@@ -69,13 +78,11 @@ class Blamer:
             async with self._one:
                 found = self._answer_held(node)
                 if found is None:
-                    found = await self._asked(node, self._folder)
+                    found = await self._asked(node, folder)
                     self._hold(node, found)
+                return found
         finally:
             self._asking.discard(who)
-        if isinstance(found, ApiError):
-            raise found
-        return found
 
     def _known(self, folder: Path) -> set[str]:
         """The nodes that have a twin; the folder is read again after LOOK_S."""

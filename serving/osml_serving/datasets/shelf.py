@@ -61,6 +61,7 @@ class DatasetShelf:
         self.folder = folder
         self._log = log
         self._turn = asyncio.Lock()
+        self._taking = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -134,15 +135,23 @@ class DatasetShelf:
         records = [self.find(file.stem) for file in self.folder.glob("*.json")]
         return sorted((r for r in records if r is not None), key=lambda record: -record.received)
 
-    def take(self, incoming: Path, identity: str, length: int) -> DatasetRecord:
+    async def take(self, incoming: Path, identity: str, length: int) -> DatasetRecord:
         """Keep a package that has arrived whole, and begin to check it. The same package is checked once.
 
         Raises OSError where it can't be kept; nothing of it is left then.
         """
+        async with self._taking:  # else the same package, sent twice at once, would be checked twice
+            record, new = await asyncio.to_thread(self._keep, incoming, identity, length)
+            if new:
+                self._begin(record)
+        return record
+
+    def _keep(self, incoming: Path, identity: str, length: int) -> tuple[DatasetRecord, bool]:
+        """The record of a package, and whether it is a new one. Reads all records: not for the event loop."""
         known = self.find(identity)
         if known is not None and known.state != "failed":
             incoming.unlink()
-            return known
+            return known, False
         self._forget()
         record = DatasetRecord(identity, "checking", length, round(time.time(), 3))
         package = self.folder / f"{identity}.tar"
@@ -152,8 +161,7 @@ class DatasetShelf:
         except OSError:
             package.unlink(missing_ok=True)  # a package without a record stays unchecked
             raise
-        self._begin(record)
-        return record
+        return record, True
 
     def _begin(self, record: DatasetRecord) -> None:
         task = asyncio.create_task(self._check(record))

@@ -45,6 +45,11 @@ class Grant:
         return ANY_NODE in self.nodes
 
     @property
+    def fleet(self) -> bool:
+        """True for the token of a whole fleet of agents, which gets a larger share."""
+        return self.all_nodes and self.scope == "agent"
+
+    @property
     def limited(self) -> bool:
         """True where the token gets a share of the server only."""
         return self.scope != "admin"

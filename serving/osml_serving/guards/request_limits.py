@@ -63,7 +63,7 @@ class RequestLimits:
 
     def _admit(self, holder: Grant) -> None:
         """Raise ApiError where all slots are in use, or the token has its share already."""
-        share = self.fleet_share if holder.all_nodes else self.share
+        share = self.fleet_share if holder.fleet else self.share
         if holder.limited and self._held[holder] >= share:
             message = f"this token already has {share} requests in progress, which is its limit"
             raise ApiError(429, "rate_limited", message, headers={"retry-after": "1", **CLOSE})

@@ -25,7 +25,7 @@ MAX_HOLDERS = 4096
 
 def share_of(grant: Grant) -> float:
     """What a token may take of one core: a fleet that shares one asks as often as it is large."""
-    if grant.all_nodes and grant.scope == "agent":
+    if grant.fleet:
         return LARGEST_SHARE
     return max(SHARE, min(LARGEST_SHARE, NODE_SHARE * len(grant.nodes)))
 

@@ -93,9 +93,9 @@ class ModelShelf:
         self._seen = self._signature()
         before = self._stock
         try:
+            listed = load_manifest(self.folder).models  # first: it says in a sentence what may not be read
             if not (self.folder / MANIFEST).is_file():
                 raise Failure(f"{self.folder / MANIFEST} is missing, expected a model folder with a manifest")
-            listed = load_manifest(self.folder).models
         except Failure as failure:
             self._exchange(_Stock(before.entries, before.opened, (Refusal(MANIFEST, str(failure)),)))
             return False

@@ -20,13 +20,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from osml_serving.api.messages import NodeSeen
 from osml_serving.api.nodes import NAME, most_viewers, too_many_viewers
-from osml_serving.errors import ApiError
+from osml_serving.guards.access import grant_of
 from osml_serving.headers import header_of
 from osml_serving.peers.address import Address
 from osml_serving.peers.merge import MERGES, Merge
 from osml_serving.peers.peers import ITSELF, Peers
 from osml_serving.peers.relay import relay, until_gone
 from osml_serving.view.broker import Broker, TooManyViewersError
+from osml_serving.view.history import History
 
 EVENTS = "/v1/events"
 OF_NODE = re.compile(r"/v1/nodes/(?P<node>[^/]+)(?:/(?:explain|day|rollout|blame|seen))?\Z")
@@ -39,14 +40,25 @@ _seen = msgspec.json.Decoder(NodeSeen)
 class PeerViews:
     """ASGI layer below the check of tokens: other servers are asked with the token of the request.
 
-    `merges` are the lists that are of all of them, by path.
+    `merges` are the lists that are of all of them, by path. `history` is that of this process; `workers` are what else
+    belongs to this server.
     """
 
-    def __init__(self, app: ASGIApp, peers: Peers, broker: Broker, merges: Mapping[str, Merge] = MERGES) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        peers: Peers,
+        broker: Broker,
+        history: History,
+        merges: Mapping[str, Merge] = MERGES,
+        workers: Peers | None = None,
+    ) -> None:
         self.merges = merges
         self.app = app
         self.peers = peers
         self.broker = broker
+        self.history = history
+        self.workers = workers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Merge, pass on, or hand to the application."""
@@ -102,13 +114,11 @@ class PeerViews:
                 moved.cancel()
 
     async def _holder(self, node: str, scope: Scope) -> Address | None:
-        """The server that saw the node last; None for this one."""
-        path = f"/v1/nodes/{node}/seen"
-        found, own_s = await asyncio.gather(
-            self.peers.ask(path, header_of(scope, b"authorization")), self._own_age_s(path, scope)
-        )
-        if own_s is None:
+        """The server that saw the node last; None for this one, also where it refuses the request and says why."""
+        if not grant_of(scope).is_for(node):
             return None
+        path, token = f"/v1/nodes/{node}/seen", header_of(scope, b"authorization")
+        found, own_s = await asyncio.gather(self.peers.ask(path, token), self._own_age_s(node, path, token))
         self.peers.note(found)
         best: tuple[float, Address | None] = (own_s, None)
         for one in found:
@@ -117,14 +127,11 @@ class PeerViews:
                 best = age_s, one.address
         return best[1]
 
-    async def _own_age_s(self, path: str, scope: Scope) -> float | None:
-        """How long ago this server saw the node; None where it refuses the request, so that the request says why."""
-        own = _Kept()
-        try:
-            await self.app({**scope, "path": path, "raw_path": path.encode(), "query_string": b""}, _nothing, own)
-        except ApiError as error:
-            return math.inf if error.status == 404 else None
-        return _age_s(own.status, own.body)
+    async def _own_age_s(self, node: str, path: str, token: bytes | None) -> float:
+        """How long ago this server, with all of its workers, saw the node; infinite where it does not know it."""
+        age_s = self.history.age_s(node)
+        found = [] if self.workers is None else await self.workers.ask(path, token)
+        return min([math.inf if age_s is None else age_s, *(_age_s(one.status, one.body) for one in found)])
 
     async def _moved(self, node: str, holder: Address | None, scope: Scope) -> None:
         """Return once another server has the node, or this one stops."""
@@ -144,10 +151,6 @@ def _age_s(status: int, body: bytes) -> float:
         return _seen.decode(body).age_s if status == 200 else math.inf
     except msgspec.MsgspecError:
         return math.inf
-
-
-async def _nothing() -> Message:
-    return {"type": "http.request", "body": b"", "more_body": False}
 
 
 class _Kept:

@@ -61,7 +61,8 @@ class Difference:
 class ArmFigures:
     """One arm: nodes, their time (s), share of it with a missed target, E_S; None where nothing was measured.
 
-    `unmeasured` is the share of the time without the latency of some service.
+    `unmeasured` is the share of the time without the latency of some service. It is a mean over `nodes`; `missed` and
+    `e_s` are means over the nodes on which there was something to judge.
     """
 
     nodes: int
@@ -70,6 +71,8 @@ class ArmFigures:
     e_s: float | None
     failures: int
     unmeasured: float | None = None
+    missed_nodes: int = 0
+    e_s_nodes: int = 0
 
 
 class _Compared(NamedTuple):
@@ -116,6 +119,12 @@ class Tally:
             tally.e_s_s += interval_s * e_s
             tally.e_s_seconds += interval_s
 
+    def settle(self, node: str, arm: Arm) -> None:
+        """A node comes to its arm, also back after a decision of another policy."""
+        tally = self._node(node, arm)
+        if tally is not None:
+            tally.settling_s = self.limits.settle_s
+
     def add_failure(self, node: str, arm: Arm) -> None:
         """Count a decision that failed."""
         tally = self._node(node, arm)
@@ -134,6 +143,8 @@ class Tally:
             fmean(e_s) if e_s else None,
             sum(one.failures for one in of_arm),
             fmean(unmeasured) if unmeasured else None,
+            len(missed),
+            len(e_s),
         )
 
     @property

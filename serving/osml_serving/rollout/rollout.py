@@ -21,7 +21,7 @@ from osml_serving.example import EXAMPLE
 from osml_serving.log import Log
 from osml_serving.rollout.canary_models import CanaryModels
 from osml_serving.rollout.choice import Choice, choose
-from osml_serving.rollout.judge import LEAST_NODES, ArmFigures, Tally
+from osml_serving.rollout.judge import LEAST_NODES, Arm, ArmFigures, Tally
 from osml_serving.rollout.plan import Canary, Limits, Plan, read_plan
 from osml_serving.rollout.returns import Returns
 from osml_serving.view.explain import ModelInUse
@@ -31,6 +31,7 @@ MAX_CHOICES = 20_000
 EVERY_S = 5.0
 WHY = 1000  # characters of a reason that are kept
 UNREAD = "the experience store has not been read yet"
+UNOPENED = "its models are being opened"
 BLIND = f"it cannot be judged: its nodes or the others are fewer than {LEAST_NODES}"
 BLAMED = frozenset({"policy_late", "policy_unavailable"})
 """Errors of the API that are the fault of a policy, not of the request and not of the moment."""
@@ -85,6 +86,7 @@ class Rollout:
         self._ready = ready
         self._plan = Plan(schema="osml/rollout/v1") if path is None else self._read(path)
         self._choices: dict[tuple[str, bool], Choice] = {}
+        self._decided: dict[str, tuple[tuple[str, Arm], ...]] = {}  # by node: the arms of its last decision
         self._models: dict[str, CanaryModels] = {}
         self._tallies: dict[str, Tally] = {}
         self._tried: dict[str, object] = {}
@@ -158,9 +160,22 @@ class Rollout:
     def count(
         self, choice: Choice, node: str, seconds: float, *, missed: bool, unmeasured: bool, e_s: float | None
     ) -> None:
-        """Count what an observation says of the policy that decided before it, and the seconds that it stands for."""
-        for name, arm in choice.arms:
+        """Count what an observation says of the decision before it, and the seconds that it stands for.
+
+        `choice` is what decided on this observation: the next one shows its effect. A node that this server has not
+        answered before had the same choice at another one.
+        """
+        if not self._plan.canaries:
+            return
+        before = self._decided.get(node, choice.arms)
+        if node not in self._decided and len(self._decided) >= MAX_CHOICES:
+            self._decided.clear()
+        self._decided[node] = choice.arms
+        for name, arm in before:
             self._tally(name).add(node, arm, seconds, missed=missed, e_s=e_s, unmeasured=unmeasured)
+        for name, arm in choice.arms:
+            if (name, arm) not in before:
+                self._tally(name).settle(node, arm)
 
     def count_failure(self, choice: Choice, node: str, error: Exception) -> None:
         """Count a decision that failed, where that is the policy's fault."""
@@ -195,10 +210,19 @@ class Rollout:
                 await self._open(canary)
         for canary in self._plan.canaries:
             if canary.name not in self._returns.known:
-                why = self._fault(canary) or self._tally(canary.name).verdict()
-                if why is not None:
-                    self._take_back(canary, why)
+                self._judge(canary)
         await self._returns.exchange()
+
+    def _judge(self, canary: Canary) -> None:
+        """Take a canary back where its figures say so. A fault of ours in one spares no other."""
+        try:
+            why = self._fault(canary) or self._tally(canary.name).verdict()
+        except Exception as error:
+            message = f"canary '{canary.name}' was not judged: {error!r}"
+            self._log.fault("canary", message, traceback.format_exc())
+            return
+        if why is not None:
+            self._take_back(canary, why)
 
     def states(self) -> list[CanaryState]:
         """All canaries, for people and metrics."""
@@ -215,15 +239,17 @@ class Rollout:
                     canary.percent,
                     "returned" if returned is not None else "waits" if canary.name in waiting else "runs",
                     None if returned is None else returned.at,
-                    self._why(tally) if returned is None else returned.why,
+                    self._why(tally, waits=canary.name in waiting) if returned is None else returned.why,
                     tally.figures("canary"),
                     tally.figures("others"),
                 )
             )
         return found
 
-    def _why(self, tally: Tally) -> str | None:
-        return UNREAD if not self._returns.complete else BLIND if tally.blind else None
+    def _why(self, tally: Tally, *, waits: bool) -> str | None:
+        if waits:
+            return UNOPENED if self._returns.complete else UNREAD
+        return BLIND if tally.blind else None
 
     def _begin(self) -> None:
         """Take up the plan. A canary that tries the same as before keeps its models and its figures."""
@@ -236,6 +262,7 @@ class Rollout:
         for canary in self._plan.canaries:
             self._tallies[canary.name].limits = canary.limits
         self._choices = {}
+        self._decided = {}
 
     def _what_it_tries(self, canary: Canary) -> object:
         """With what it is compared to: another policy of its group makes other figures."""
@@ -262,11 +289,10 @@ class Rollout:
         return self._tallies.get(canary) or Tally(Limits())
 
     async def _open(self, canary: Canary) -> None:
-        if canary.models is None:
-            return
-        tried = self._tried.get(canary.name)
+        if canary.models is None or canary not in self._plan.canaries:
+            return  # another file came while the models of the canary before were opened
         models, why = await asyncio.to_thread(self._opened, canary, Path(canary.models))
-        if self._tried.get(canary.name) != tried:
+        if canary not in self._plan.canaries:
             return  # another file came meanwhile
         if models is None:
             self._take_back(canary, f"it cannot decide: {why}")
@@ -282,6 +308,8 @@ class Rollout:
             models.decider(msgspec.structs.replace(EXAMPLE, policy=canary.policy))
         except (Failure, ApiError, PolicyFailedError) as error:
             return None, str(error)
+        except Exception as error:  # models from outside can be wrong in any way
+            return None, repr(error)
         return models, ""
 
     def _take_back(self, canary: Canary, why: str) -> None:

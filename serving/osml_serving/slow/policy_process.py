@@ -142,6 +142,7 @@ class PolicyProcess:
         if started.fault is None:
             self.ready.set()
             self.settled.set()
+            self._log.event("info", "slow_policy", f"policy '{self.policy}' decides, its process has started")
             return True
         self._log.fault("warm_up", f"policy '{self.policy}' failed in the warm-up: {started.fault}", started.detail)
         self._decider.withdraw(self.policy, started.fault)

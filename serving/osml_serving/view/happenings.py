@@ -18,10 +18,16 @@ from osml_serving.view.interval import Interval
 STEADY_S = 30.0
 SILENT_S = 30.0  # a node is silent that sends nothing for this long, and for SILENT_INTERVALS
 SILENT_INTERVALS = 5
+LONGEST_SILENCE_S = 5 * 3600.0  # whatever interval a node tells; no agent observes more seldom than once an hour
 MAX_TEXT = 160
 MOST_A_MINUTE = 6
 Kind = Literal["missed", "met", "infeasible", "feasible", "policy", "services", "agent", "silent", "apply"]
 FAILED = ("refused", "rolled_back", "failed")
+
+
+def silent_after_s(interval_s: float) -> float:
+    """Time after an observation from which on its node is silent; the page of the fleet has the same function."""
+    return min(max(SILENT_S, SILENT_INTERVALS * interval_s), LONGEST_SILENCE_S)
 
 
 class Event(Struct):
@@ -34,7 +40,7 @@ class Event(Struct):
 
 
 class Seen(Struct):
-    """What one interval shows of a node. `interval_s` is at most LONGEST_INTERVAL_S."""
+    """What one interval shows of a node. `interval_s` is at most LONGEST_INTERVAL_S, `silent_s` is of the true one."""
 
     at: float
     seq: int
@@ -45,6 +51,7 @@ class Seen(Struct):
     names: frozenset[str]
     infeasible: str | None
     failure: str | None
+    silent_s: float = SILENT_S
 
 
 def make_seen(
@@ -65,6 +72,7 @@ def make_seen(
         frozenset(one.name for one in interval.services),
         None if decision.infeasible is None else decision.infeasible.message,
         failure,
+        silent_after_s(observation.interval_s),
     )
 
 
@@ -100,6 +108,10 @@ class _Steady:
         self.other_s = 0.0
         return True
 
+    def begin_anew(self) -> None:
+        """Count from here on: nobody knows what was before."""
+        self.other_s = self.blank_s = 0.0
+
 
 @dataclass
 class Watch:
@@ -118,7 +130,7 @@ class Watch:
         if last is not None and seen.policy is None:
             seen = replace(seen, policy=last.policy, canary=last.canary)
         self.last = seen
-        found = [] if last is None else self._changes(last, seen)
+        found = [] if last is None else self._breaks(last, seen) + self._changes(last, seen)
         found += self._of_feasibility(seen) + self._of_targets(seen)
         told = [Event(seen.at, self.node, kind, text[:MAX_TEXT]) for kind, text in found]
         return told[: self._room(seen.at, len(told))]
@@ -132,13 +144,21 @@ class Watch:
         self.in_minute += room
         return room
 
-    def _changes(self, last: Seen, seen: Seen) -> list[tuple[Kind, str]]:
+    def _breaks(self, last: Seen, seen: Seen) -> list[tuple[Kind, str]]:
+        """What comes between two intervals, so that nothing lasts over both."""
         found: list[tuple[Kind, str]] = []
         gap_s = seen.at - last.at
-        if gap_s > max(SILENT_S, SILENT_INTERVALS * seen.interval_s):
+        if gap_s > seen.silent_s:
             found.append(("silent", f"it sent nothing for {gap_s:.0f} s"))
         if seen.seq < last.seq:
             found.append(("agent", "its agent started anew"))
+        if found:
+            for steady in (self.feasibility, *self.targets.values()):
+                steady.begin_anew()
+        return found
+
+    def _changes(self, last: Seen, seen: Seen) -> list[tuple[Kind, str]]:
+        found: list[tuple[Kind, str]] = []
         if (seen.policy, seen.canary) != (last.policy, last.canary):
             found.append(("policy", f"{_decider(seen)} decides, before it was {_decider(last)}"))
         came, left = sorted(seen.names - last.names), sorted(last.names - seen.names)

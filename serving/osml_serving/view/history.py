@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from osml_serving.metrics import LONGEST_INTERVAL_S, NodeFigures
 from osml_serving.view.day import Day
-from osml_serving.view.happenings import SILENT_INTERVALS, SILENT_S, Event, Seen
+from osml_serving.view.happenings import Event, Seen, silent_after_s
 from osml_serving.view.interval import NodeSummary
 
 MAX_NODES = 10_000
@@ -17,7 +17,6 @@ MAX_BYTES = 512 * 1024  # of one node
 BUDGET = 128 * 2**20  # bytes of all nodes, whatever is posted
 MAX_EVENTS = 1000
 FORGET_S = 900.0  # a node silent for this long makes room for a new one
-LONGEST_SILENCE_S = 5 * 3600.0  # whatever interval a node tells; no agent observes more seldom than once an hour
 
 
 class NodeHistory:
@@ -80,6 +79,11 @@ class History:
         """History of a node, None where it has not reported."""
         return self._nodes.get(node)
 
+    def age_s(self, node: str) -> float | None:
+        """How long ago a node was answered; None where it has not reported."""
+        known = self._nodes.get(node)
+        return None if known is None else self._clock() - known.seen_s
+
     def summaries(self, names: Collection[str] | None = None) -> Iterator[NodeSummary]:
         """A line a node, in alphabetical order; only those in `names` where some are named."""
         for name in sorted(self._nodes if names is None else self._nodes.keys() & names):
@@ -94,8 +98,7 @@ class History:
             line = node.summary
             if line is None:
                 continue
-            silent_s = max(SILENT_S, SILENT_INTERVALS * line.interval_s)
-            if now_s - node.seen_s > min(silent_s, LONGEST_SILENCE_S):
+            if now_s - node.seen_s > silent_after_s(line.interval_s):
                 continue
             yield NodeFigures(name, line.e_s, line.violations, node.missed_s)
 

@@ -51,10 +51,12 @@ def _arm(arms: Sequence[ArmFigures]) -> ArmFigures:
         arms[0],
         nodes=sum(one.nodes for one in arms),
         seconds=sum(one.seconds for one in arms),
-        missed=_mean([(one.nodes, one.missed) for one in arms]),
-        e_s=_mean([(one.nodes, one.e_s) for one in arms]),
+        missed=_mean([(one.missed_nodes, one.missed) for one in arms]),
+        e_s=_mean([(one.e_s_nodes, one.e_s) for one in arms]),
         unmeasured=_mean([(one.nodes, one.unmeasured) for one in arms]),
         failures=sum(one.failures for one in arms),
+        missed_nodes=sum(one.missed_nodes for one in arms),
+        e_s_nodes=sum(one.e_s_nodes for one in arms),
     )
 
 

@@ -103,16 +103,30 @@ class Supervisor:
             self._start(worker)
 
     def _start(self, worker: _Worker) -> None:
-        socket_of(self._folder, worker.number).unlink(missing_ok=True)
+        """Raises Failure where it can't, and none has ever served; else it is tried again later."""
         place = [str(worker.number), str(self._settings.workers), str(self._folder)]
-        worker.process = subprocess.Popen(
-            [sys.executable, "-m", "osml_serving.workers.worker", *place],
-            env={**os.environ, **as_environment(self._settings)},
-            stdin=subprocess.PIPE,  # its end tells the worker that the parent is gone
-            start_new_session=True,  # Ctrl-C comes from here only
-        )
+        try:
+            socket_of(self._folder, worker.number).unlink(missing_ok=True)
+            worker.process = subprocess.Popen(
+                [sys.executable, "-m", "osml_serving.workers.worker", *place],
+                env={**os.environ, **as_environment(self._settings)},
+                stdin=subprocess.PIPE,  # its end tells the worker that the parent is gone
+                start_new_session=True,  # Ctrl-C comes from here only
+            )
+        except OSError as error:  # such as too many processes: the other workers go on
+            message = f"worker {worker.number} cannot be started: {error.strerror}"
+            if not self._served:
+                raise Failure(message) from None
+            self._wait(worker, time.monotonic())
+            self._log.event("error", "worker", f"{message}; it is tried again in {worker.wait_s:g} s")
+            return
         worker.began_s = time.monotonic()
         worker.failures = 0
+
+    def _wait(self, worker: _Worker, now_s: float) -> None:
+        """Longer each time."""
+        worker.wait_s = min(LONGEST_WAIT_S, max(FIRST_WAIT_S, 2 * worker.wait_s))
+        worker.due_s = now_s + worker.wait_s
 
     def _probe(self, worker: _Worker) -> None:
         """Count the probes that a worker leaves without an answer, until all is over; in a thread of its own."""
@@ -140,9 +154,10 @@ class Supervisor:
         worker.process = None
         if not self._served:
             raise Failure(f"worker {worker.number} could not start (exit code {code}); the log above says why")
-        lived_s = now_s - worker.began_s
-        worker.wait_s = 0.0 if lived_s > STEADY_S else min(LONGEST_WAIT_S, max(FIRST_WAIT_S, 2 * worker.wait_s))
-        worker.due_s = now_s + worker.wait_s
+        if now_s - worker.began_s > STEADY_S:
+            worker.wait_s, worker.due_s = 0.0, now_s
+        else:
+            self._wait(worker, now_s)
         message = f"worker {worker.number} ended (exit code {code}); it is started again in {worker.wait_s:g} s"
         self._log.event("error", "worker", message)
 

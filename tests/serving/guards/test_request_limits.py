@@ -142,3 +142,19 @@ def test_paths_that_want_no_token_hold_no_place_for_a_body(path):
     bodies = layer(app, slots=0)
     asyncio.run(bodies({**POST, "path": path}, receiver([]), ignore))
     assert seen == [0]
+
+
+@pytest.mark.parametrize(("scope", "places"), [("agent", 48), ("viewer", 8), ("contributor", 8)])
+def test_only_the_token_of_a_fleet_of_agents_has_the_places_of_a_fleet(scope, places):
+    bodies = layer(Echo(), slots=64, timeout_s=60.0)
+    holder = {GRANT: Grant(scope, frozenset({"*"}))}
+
+    async def play():
+        stuck = [asyncio.create_task(bodies({**POST, **holder}, receiver([]), ignore)) for _ in range(60)]
+        await asyncio.sleep(0)
+        assert bodies.in_flight == places
+        for task in stuck:
+            task.cancel()
+        await asyncio.gather(*stuck, return_exceptions=True)
+
+    asyncio.run(play())

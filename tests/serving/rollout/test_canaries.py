@@ -5,6 +5,7 @@ import json
 import shutil
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import httpx
@@ -12,12 +13,13 @@ import msgspec
 import pytest
 from osml_serving.example import EXAMPLE
 from osml_serving.rollout.canary_models import CanaryModels
+from osml_serving.shadow.messages import Shadowed
 
 from osml.base.failure import InputError
-from osml.domain import Observation
+from osml.domain import Decision, Latency, Observation
 from osml.experiences.outcome import CanaryReturn
 from osml.predictors import models_folder
-from tests.kit.server import InProcess
+from tests.kit.server import InProcess, Refused
 
 JSON = {"content-type": "application/json"}
 PLAN = """
@@ -271,3 +273,165 @@ def test_a_canary_of_a_slow_policy_decides_once_its_process_does(start_process, 
     assert set(decided) <= {"staffing", "clite"}
     assert state["state"] == "runs"
     assert state["canary"]["failures"] == 0, "starting is no failure"
+
+
+TWO = """
+schema: osml/rollout/v1
+canaries:
+  - {{name: first, percent: 1, models: "{first}"}}
+  - {{name: second, percent: 100, {second}, limits: {{node_hours: 0.01, settle_s: 0, failures: 2}}}}
+"""
+
+
+def write_two(folder: Path, first: str, second: str) -> Path:
+    file = folder / "rollout.yaml"
+    file.write_text(TWO.format(first=first, second=second))
+    return file
+
+
+def canaries(server: InProcess) -> dict[str, dict]:
+    return {one["name"]: one for one in server.client.get("/v1/rollout").json()["canaries"]}
+
+
+@pytest.mark.parametrize("fault", ["name", "open"])
+def test_models_that_cannot_be_looked_at_keep_no_other_canary_from_its_judgement(serve, tmp_path, fault):
+    unreadable = tmp_path / ("x" * 300)  # no system has such a name, so that root cannot look at it either
+    server = serve(rollout=write_two(tmp_path, str(unreadable), "policy: broken"))
+    if fault == "open":
+
+        def refuse(_folder: Path) -> CanaryModels:
+            raise PermissionError(13, "Permission denied")
+
+        server.runtime.rollout._open_models = refuse
+    for node in ("edge-1", "edge-2"):
+        server.post(on(node))
+    tend(server)
+    found = canaries(server)
+    assert [one["state"] for one in found.values()] == ["returned", "returned"]
+    assert ("Permission denied" if fault == "open" else "File name too long") in found["first"]["why"]
+    assert "decisions failed" in found["second"]["why"]
+
+
+def test_a_canary_that_cannot_be_judged_keeps_no_other_from_its_judgement(serve, tmp_path):
+    server = serve(rollout=write(tmp_path))
+    file = tmp_path / "rollout.yaml"
+    file.write_text(file.read_text().replace("canaries:", "canaries:\n  - {name: odd, percent: 1, policy: turns}"))
+    server.runtime.rollout.reload()
+    server.runtime.rollout._tallies["odd"].verdict = lambda: 1 / 0
+    for node in ("edge-1", "edge-2"):
+        server.post(on(node))
+    tend(server)
+    assert {name: one["state"] for name, one in canaries(server).items()} == {"odd": "runs", "try": "returned"}
+    assert b"canary 'odd' was not judged: ZeroDivisionError" in server.log.getvalue()
+
+
+def test_a_file_that_comes_between_two_canaries_opens_no_models_of_the_former_one(serve, tmp_path):
+    """The second canary gets another folder while that of the first is being opened."""
+    opening, go_on = threading.Event(), threading.Event()
+    opened: list[str] = []
+    file = tmp_path / "rollout.yaml"
+    file.write_text("schema: osml/rollout/v1")
+    server = serve(rollout=file)
+
+    def slow(folder: Path) -> CanaryModels:
+        opened.append(str(folder))
+        opening.set()
+        go_on.wait(60)
+        return CanaryModels(server.runtime.decider, server.runtime.shelf)
+
+    server.runtime.rollout._open_models = slow
+    write_two(tmp_path, "/a", "models: /b")
+    server.runtime.rollout.reload()
+    tending = threading.Thread(target=tend, args=(server,))
+    tending.start()
+    assert opening.wait(60)
+    write_two(tmp_path, "/a", "models: /c")
+    server.runtime.rollout.reload()
+    go_on.set()
+    tending.join(60)
+    tend(server)
+    assert opened == ["/a", "/c"]
+
+
+def latencies(factor: float) -> dict[str, object]:
+    """All LC services at so many times their target."""
+    services = [
+        msgspec.structs.replace(one, latency=Latency(p99_ms=factor * (one.target_ms or 1)), percentile="p99")
+        if one.kind == "lc"
+        else one
+        for one in EXAMPLE.services
+    ]
+    return {"services": services}
+
+
+def fails_at(server: InProcess, fails) -> None:
+    """Policy `greedy` decides as `turns` does, but fails at some observations."""
+    real = server.runtime.decider._decide
+
+    def decided(observation: Observation, **given: object) -> Decision:
+        if observation.policy == "greedy":
+            if fails(observation.seq):
+                raise RuntimeError("this time it fails")
+            observation = msgspec.structs.replace(observation, policy="turns")
+        return real(observation, **given)
+
+    server.runtime.decider._decide = decided
+
+
+def test_an_observation_counts_for_who_decided_before_it(serve, tmp_path):
+    """Canary and fallback decide in turn. What follows a decision of the canary misses all targets."""
+    server = serve(rollout=write(tmp_path, tries="policy: greedy"))
+    fails_at(server, lambda seq: seq % 2 == 1)
+    for seq in range(41):
+        after_canary = seq % 2 == 1 or seq == 0  # nobody knows what was before the first: the choice is the same
+        assert server.post(on("edge-1", seq, **latencies(2.0 if after_canary else 0.5))).status_code == 200
+    figures = canary(server)["canary"]
+    assert figures["missed"] == 1.0
+    assert figures["seconds"] == pytest.approx(21 * EXAMPLE.interval_s)
+
+
+def test_a_node_that_comes_back_to_its_canary_settles_anew(serve, tmp_path):
+    file = write(tmp_path, tries="policy: greedy")
+    file.write_text(file.read_text().replace("settle_s: 0", f"settle_s: {5 * EXAMPLE.interval_s}"))
+    server = serve(rollout=file)
+    fails_at(server, lambda seq: seq == 20)
+    seconds: list[float] = []
+    for seq in range(40):
+        server.post(on("edge-1", seq))
+        seconds.append(canary(server)["canary"]["seconds"] / EXAMPLE.interval_s)
+    counted = [round(after - before) for before, after in pairwise([0.0, *seconds])]
+    assert counted == [0] * 5 + [1] * 16 + [0] * 6 + [1] * 13, "the interval of the fallback, and five to settle"
+
+
+def test_a_request_that_every_policy_refuses_is_refused_once(serve, tmp_path):
+    server = serve(rollout=write(tmp_path, tries="policy: greedy"))
+    asked: list[str | None] = []
+
+    def refuse(observation: Observation, **_given: object) -> Decision:
+        asked.append(observation.policy)
+        raise Refused("services has no service", "services")
+
+    server.runtime.decider._decide = refuse
+    answer = server.post(on("edge-1"))
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "request_refused")
+    assert asked == ["greedy"]
+    metrics = server.client.get("/metrics").text
+    assert 'osml_decisions_total{policy="turns",status="refused"} 0.0' in metrics
+
+
+def test_shadow_policies_that_left_the_file_are_shown_no_more(serve, tmp_path):
+    file = tmp_path / "rollout.yaml"
+    plan = 'schema: osml/rollout/v1\ngroups: [{{name: edge, nodes: ["edge-*"], shadow: [{}]}}]'
+    file.write_text(plan.format(""))
+    server = serve(rollout=file)
+    server.post(on("edge-1"))
+    server.runtime.shadow_tally.add(Shadowed("edge-1", "greedy", 1))
+
+    def shown() -> list[list[str]]:
+        paths = "/v1/rollout", "/v1/nodes/edge-1/rollout"
+        return [[one["policy"] for one in server.client.get(path).json()["shadows"]] for path in paths]
+
+    for policies, names in (("greedy", ["greedy"]), ("", []), ("broken", [])):
+        file.write_text(plan.format(policies))
+        server.runtime.rollout.reload()
+        assert shown() == [names, names]

@@ -1,6 +1,8 @@
 """The page of all nodes in a real Chromium: search, filter, sort, and ten thousand nodes."""
 
 import asyncio
+import os
+import signal
 import threading
 import time
 from typing import NamedTuple
@@ -13,10 +15,11 @@ from osml_serving.log import Log
 from osml_serving.runtime import Runtime, make_runtime
 from osml_serving.settings import load_settings
 from osml_serving.shadow.messages import Shadowed
-from osml_serving.view.happenings import Event
+from osml_serving.view.happenings import Event, silent_after_s
 from osml_serving.view.history import History
 from osml_serving.view.interval import NodeSummary
 
+from osml.experiences.outcome import CanaryReturn
 from osml.lab.trials.children import free_port
 from tests.kit import chromium
 from tests.kit.server import Refused, decide
@@ -115,24 +118,33 @@ def test_canaries_and_shadow_policies_are_above_the_nodes(browser, fleet, tmp_pa
     add(history, "edge-1", canary="first", group="edge")
     add(history, "edge-2", group="edge")
     runtime = fleet.runtime
-    runtime.shadow_tally.add(Shadowed("edge-1", "parties", 1, cores=3, lc_cores=-2, e_s=0.2, e_s_decided=0.1))
-    runtime.shadow_tally.add(Shadowed("edge-1", "parties", 2))
+    runtime.shadow_tally.add(Shadowed("edge-1", "turns", 1, cores=3, lc_cores=-2, e_s=0.2, e_s_decided=0.1))
+    runtime.shadow_tally.add(Shadowed("edge-1", "turns", 2))
     runtime.history.events.append(Event(time.time(), "edge-2", "missed", "redis <b>is</b> slow"))
     file = tmp_path / "rollout.yaml"
-    file.write_text("schema: osml/rollout/v1\ncanaries: [{name: first, percent: 25, policy: turns}]")
+    file.write_text(
+        "schema: osml/rollout/v1\ngroups: [{name: edge, nodes: [edge-*], shadow: [turns]}]\ncanaries:\n"
+        "  - {name: first, percent: 25, policy: turns}\n  - {name: second, percent: 1, policy: turns}\n"
+    )
+    runtime.rollout._returns.add(CanaryReturn("second", 1_700_000_000.0, "it is worse"))  # pyright: ignore[reportPrivateUsage]
     runtime.rollout._path = file  # pyright: ignore[reportPrivateUsage] - as --rollout would
     runtime.rollout.reload()
 
     async def scenario():
         async with chromium.open_page(browser, f"{url}/fleet") as page:
             await page.until("!document.getElementById('canaries-panel').hidden")
-            canary = await page.ask("document.querySelector('#canaries tbody').innerText")
+            canary, taken_back = await page.ask(
+                "[...document.querySelectorAll('#canaries tbody tr')].map(row => row.innerText)"
+            )
+            assert "✕ taken back" in taken_back
+            assert "2023" in taken_back, "the day of the return"
+            assert "it is worse" in taken_back
             assert "policy turns, 25 % of all nodes" in canary
             assert "● runs" in canary
             await page.until("!document.getElementById('events-panel').hidden")
             assert "edge-2 ✕ redis <b>is</b> slow" in await page.ask("document.getElementById('events').innerText")
             shadow = await page.ask("document.querySelector('#shadows tbody').innerText")
-            assert shadow.split() == ["parties", "2", "50", "%", "0", "1.5", "-1", "0.200", "0.100"]
+            assert shadow.split() == ["turns", "2", "50.0", "%", "0", "1.5", "-1", "0.200", "0.100"]
             await set_value(page, "search", "first", "input")
             assert await page.ask(NAMES) == ["edge-1"]
             assert page.errors == []
@@ -166,3 +178,56 @@ def test_ten_thousand_nodes_are_shown_at_once(browser, fleet):
             assert took_ms < 200
 
     asyncio.run(scenario())
+
+
+def test_a_server_that_hangs_is_told_and_so_is_its_return(browser, start_process):
+    server = start_process("--policies", "osml")
+
+    async def scenario():
+        async with chromium.open_page(browser, f"{server.url}/fleet") as fleet_page:
+            await fleet_page.until("document.getElementById('state').dataset.state === 'live'")
+            async with chromium.open_page(browser, server.url) as page:
+                await page.until("document.getElementById('connection').dataset.state === 'waiting'")
+                os.kill(server.process.pid, signal.SIGSTOP)
+                await page.until("document.getElementById('connection').dataset.state === 'lost'", 120)
+                await fleet_page.until("document.getElementById('state').dataset.state === 'stale'", 120)
+                text = await fleet_page.ask("document.getElementById('state').textContent")
+                assert text.startswith("no answer for ")
+                os.kill(server.process.pid, signal.SIGCONT)
+                await page.until("document.getElementById('connection').dataset.state === 'waiting'", 120)
+                await fleet_page.until("document.getElementById('state').dataset.state === 'live'", 120)
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        os.kill(server.process.pid, signal.SIGCONT)
+
+
+def test_page_and_server_call_a_node_silent_after_the_same_time(browser, fleet):
+    intervals = [0.1, 1.0, 6.0, 59.0, 600.0, 3600.0, 1e9]
+
+    async def scenario():
+        async with chromium.open_page(browser, f"{fleet.url}/fleet") as page:
+            module = "import(`${location.origin}/static/js/fleet_lines.js`)"
+            return await page.ask(f"{module}.then((lines) => {intervals}.map(lines.silentAfter))")
+
+    assert asyncio.run(scenario()) == [silent_after_s(one) for one in intervals]
+
+
+OUTCOMES = """import(`${location.origin}/static/js/decisions_panel.js`).then(({ outcomesOf }) => {
+  const outcome = (seq, status) => ({ seq, status });
+  const points = [
+    { seq: 0 }, { seq: 1, outcome: outcome(0, "applied") }, { seq: 2, outcome: outcome(1, "failed") },
+    { seq: 0, outcome: outcome(2, "refused") }, { seq: 1, outcome: outcome(0, "dry_run") }, { seq: 2 },
+  ];
+  const found = outcomesOf(points);
+  return points.map((point) => found.get(point)?.status ?? null);
+})"""
+
+
+def test_an_outcome_stands_beside_its_own_decision_after_a_restart_of_the_agent(browser, fleet):
+    async def scenario():
+        async with chromium.open_page(browser, fleet.url) as page:
+            return await page.ask(OUTCOMES)
+
+    assert asyncio.run(scenario()) == ["applied", "failed", "refused", "dry_run", None, None]

@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from osml_serving.example import EXAMPLE
 from osml_serving.view.day import BIN_S, BINS, Day
-from osml_serving.view.happenings import MOST_A_MINUTE, STEADY_S, Seen, Watch
+from osml_serving.view.happenings import MOST_A_MINUTE, STEADY_S, Seen, Watch, make_seen
+from osml_serving.view.interval import make_interval
 
 from osml.domain import Outcome
+from tests.kit.server import decide
 
 START = 1_700_000_100.0
 
@@ -49,6 +51,34 @@ def test_time_in_which_nobody_measured_counts_by_the_clock_and_is_no_miss():
     assert texts(watch, [seen(649, met=False)]) == ["redis has been above its target for 30 s"]
     later = [seen(650 + k, met=None) for k in range(600)] + [seen(1250 + k) for k in range(30)]
     assert texts(watch, later) == ["redis meets its target again, 660 s after it began to miss it"]
+
+
+def told(watch: Watch, steps: list[Seen]) -> list[tuple[float, str]]:
+    return [(event.at - START, event.kind) for step in steps for event in watch.events(step)]
+
+
+def test_nothing_lasts_over_a_silence_or_a_new_agent():
+    missed = [seen(k, met=False) for k in range(20)]
+    silent = missed + [seen(3600 + k, met=False) for k in range(40)]
+    assert texts(Watch("n"), silent) == ["it sent nothing for 3581 s", "redis has been above its target for 30 s"]
+    anew = missed + [seen(20 + k, met=False, seq=k) for k in range(40)]
+    assert told(Watch("n"), anew) == [(20.0, "agent"), (49.0, "missed")]
+
+
+def test_a_miss_that_was_told_ends_though_the_node_was_silent_meanwhile():
+    steps = [seen(k, met=False) for k in range(40)] + [seen(3600 + k) for k in range(40)]
+    assert told(Watch("n"), steps) == [(29.0, "missed"), (3600.0, "silent"), (3629.0, "met")]
+
+
+def test_a_node_with_long_intervals_is_not_silent_at_each_of_them():
+    watch = Watch(EXAMPLE.node)
+    found: list[str] = []
+    for seq in range(5):
+        observation = msgspec.structs.replace(EXAMPLE, seq=seq, interval_s=600.0)
+        decision = decide(observation)
+        newest = make_interval(observation, decision, START + 600.0 * seq, 1.0)
+        found += texts(watch, [make_seen(observation, decision, newest, None)])
+    assert not any("it sent nothing" in text for text in found)
 
 
 def test_what_else_happens_is_told_once():

@@ -8,8 +8,8 @@ from osml_serving.example import EXAMPLE
 from osml_serving.metrics import Metrics
 from osml_serving.view.broker import MAX_OWN_VIEWERS, MAX_VIEWERS, QUEUE, Broker, TooManyViewersError
 from osml_serving.view.event_stream import EventStream
-from osml_serving.view.happenings import SILENT_S
-from osml_serving.view.history import FORGET_S, LONGEST_SILENCE_S, MAX_BYTES, MAX_INTERVALS, History, NodeHistory
+from osml_serving.view.happenings import LONGEST_SILENCE_S, SILENT_S
+from osml_serving.view.history import FORGET_S, MAX_BYTES, MAX_INTERVALS, History, NodeHistory
 from osml_serving.view.interval import NodeSummary
 
 

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,6 +111,21 @@ def test_workers_whose_peers_include_themselves_are_one_server(start_process: St
         found = get(server, "/v1/nodes").json()
         assert (found["servers"], found["silent"]) == (2, 0)
         assert [one["kind"] for one in get(server, "/v1/fleet/events").json()["events"]] == ["agent", "agent"]
+
+
+def test_pages_of_single_nodes_hang_no_worker_whose_peers_include_itself(start_process: Start) -> None:
+    port = free_port()
+    patient = ("--peers", f"http://127.0.0.1:{port}", "--peer-timeout-s", "60", "--policies", "osml")
+    server = start_process("--workers", "2", *patient, port=port)
+    assert wait_for(lambda: len(pids(server)) == 2 and silent(server) == 0)
+    before = pids(server)
+    for node in NODES:
+        post(server, node)
+    for node in NODES:  # each asks whichever worker gets the connection
+        assert get(server, f"/v1/nodes/{node}").json()["node"] == node
+        with httpx.stream("GET", f"{server.url}/v1/events?node={node}", timeout=90) as events:
+            assert (events.status_code, next(events.iter_lines())) == (200, "event: hello")
+    assert pids(server) == before
 
 
 def test_a_killed_worker_comes_back_and_the_others_go_on(served: Process) -> None:
@@ -221,6 +237,26 @@ def test_without_a_place_for_sockets_there_is_one_sentence(monkeypatch: pytest.M
         Supervisor(settings, Log("text", "error")).run()
 
 
+def test_a_worker_that_cannot_be_forked_stops_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(*_command: object, **_given: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    log = tmp_path / "log"
+    with log.open("wb", buffering=0) as stream:
+        supervisor = Supervisor(load_settings({"workers": 2, "port": free_port()}), Log("text", "error", stream))
+        supervisor._folder = tmp_path
+        first = supervisor._workers[0]
+        with pytest.raises(Failure, match="worker 0 cannot be started: Resource temporarily unavailable"):
+            supervisor._tend(first)
+        supervisor._served = True
+        for _ in range(3):
+            supervisor._tend(first)
+    assert first.process is None
+    assert first.due_s > time.monotonic() - 60
+    assert log.read_text().count("cannot be started: Resource temporarily unavailable; it is tried again in 1 s") == 1
+
+
 def test_what_workers_cannot_share_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="share a port, but --port is 0"):
         load_settings({"workers": 2, "port": 0})
@@ -238,7 +274,7 @@ def test_settings_come_to_a_worker_as_they_were(monkeypatch: pytest.MonkeyPatch,
 
 
 def rollout_of(state: str, since: float | None, why: str | None, nodes: int, missed: float | None) -> bytes:
-    arm = ArmFigures(nodes, 60.0 * nodes, missed, None, 1)
+    arm = ArmFigures(nodes, 60.0 * nodes, missed, None, 1, missed_nodes=nodes)
     canary = CanaryState("try", "policy even", None, 10.0, state, since, why, arm, arm)
     sums = ShadowSums("even", same=nodes, cores=0.5)
     return msgspec.json.encode(RolloutDocument([], [canary], [sums], 3))
@@ -255,10 +291,24 @@ def test_the_rollout_of_workers_has_the_figures_of_all() -> None:
         merged = msgspec.json.decode(merge_rollout(workers[0], workers[1:], 0, ""), type=RolloutDocument)
         [canary] = merged.canaries
         assert (canary.state, canary.since, canary.why) == ("returned", 1.0, "it is worse")
-        assert canary.canary == ArmFigures(4, 240.0, pytest.approx(0.2), None, 3)
+        assert canary.canary == ArmFigures(4, 240.0, pytest.approx(0.2), None, 3, missed_nodes=4)
         assert merged.shadows == [ShadowSums("even", same=4, cores=1.5)]
         assert merged.lost == 9
         workers[:3] = workers[1:3] + workers[:1]
+
+
+def test_means_of_workers_are_over_the_nodes_that_were_measured() -> None:
+    arms = ArmFigures(9, 540.0, 0.8, 0.5, 0, 0.9, 1, 2), ArmFigures(3, 180.0, 0.2, 0.1, 0, 0.1, 2, 3)
+    bodies = [
+        msgspec.json.encode(
+            RolloutDocument([], [CanaryState("try", "policy even", None, 50.0, "runs", None, None, arm, arm)], [], 0)
+        )
+        for arm in arms
+    ]
+    [canary] = msgspec.json.decode(merge_rollout(bodies[0], bodies[1:], 0, ""), type=RolloutDocument).canaries
+    shares = canary.canary.missed, canary.canary.e_s, canary.canary.unmeasured
+    assert shares == (pytest.approx(0.4), pytest.approx(0.26), pytest.approx(0.7))
+    assert (canary.canary.missed_nodes, canary.canary.e_s_nodes) == (3, 5)
 
 
 @pytest.mark.parametrize(("whys", "shown"), [((None, "few"), None), (("few", None), None), (("few", "few"), "few")])

@@ -16,6 +16,16 @@
 {{- $port | default (eq $url.scheme "https" | ternary "443" "80") }}
 {{- end }}
 
+{{- /* The rule of a NetworkPolicy that lets look up names. */}}
+{{- define "osml.dns" -}}
+- to: {{- toYaml .Values.dns.to | nindent 4 }}
+  ports:
+    {{- range .Values.dns.ports }}
+    - {port: {{ . }}, protocol: UDP}
+    - {port: {{ . }}, protocol: TCP}
+    {{- end }}
+{{- end }}
+
 {{- /* "true" where the agent tells the API server anything; empty otherwise. */}}
 {{- define "osml.reports" -}}
 {{- with .Values.agent.report }}{{- if or .condition .events .batchCpu }}true{{- end }}{{- end }}
@@ -56,6 +66,7 @@
       "ca_file" $ca }}
 {{- if $agent.discover.namespaces }}
 {{- $discover := dict "namespaces" $agent.discover.namespaces "datagram_directory" "/run/osml" }}
+{{- with $agent.discover.datagramMode }}{{- $_ := set $discover "datagram_mode" . }}{{- end }}
 {{- if $agent.discover.latencyTargets }}{{- $_ := set $discover "latency_targets" "on" }}{{- end }}
 {{- $_ := set $kubelet "discover" $discover }}
 {{- else if $agent.discover.latencyTargets }}

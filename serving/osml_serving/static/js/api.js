@@ -1,5 +1,6 @@
 // Requests to the server, with the token of this tab where one is wanted.
 const KEY = "osml-token";
+const TIMEOUT_MS = 65000; // a server may wait for others, for a minute at most (--peer-timeout-s)
 
 export class WantsToken extends Error {}
 
@@ -17,8 +18,8 @@ export async function request(path, options = {}) {
   return response;
 }
 
-export async function getJson(path, signal) {
-  const response = await request(path, { signal });
+export async function getJson(path, timeoutMs = TIMEOUT_MS) {
+  const response = await request(path, { signal: AbortSignal.timeout(timeoutMs) });
   if (!response.ok) throw new Error((await said(response)) ?? `${path}: ${response.status}`);
   return response.json();
 }

@@ -3,6 +3,7 @@ import { getJson } from "./api.js";
 import { byId, make, setText } from "./dom.js";
 import { count, entropy, percent } from "./format.js";
 
+const TIMEOUT_MS = 160000; // longer than the server gives a twin, and other questions before it
 const LEAST = 0.01; // a cause of less than this share of what a service suffers is no line
 
 export class BlamePanel {
@@ -31,7 +32,7 @@ export class BlamePanel {
     this.clear("The twin works on it, some seconds.");
     byId("blame-ask").disabled = true;
     try {
-      const found = await getJson(`v1/nodes/${encodeURIComponent(node)}/blame`);
+      const found = await getJson(`v1/nodes/${encodeURIComponent(node)}/blame`, TIMEOUT_MS);
       if (node === this.node) this.show(found);
     } catch (error) {
       if (node === this.node) this.clear(error.message);

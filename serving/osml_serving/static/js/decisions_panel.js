@@ -14,19 +14,34 @@ export class DecisionsPanel {
   }
 
   show(timeline) {
-    const outcomes = new Map();
-    for (const { outcome } of timeline.points) if (outcome) outcomes.set(outcome.seq, outcome);
+    const outcomes = outcomesOf(timeline.points);
     const rows = [];
     for (const point of [...timeline.points].reverse()) {
       if (this.box.checked && !point.reasons.some((reason) => reason.change)) continue;
       const before = rows.at(-1);
-      const plain = (each) => !isBad(outcomes.get(each.seq));
+      const plain = (each) => !isBad(outcomes.get(each));
       if (before && plain(before.point) && plain(point) && same(before.point, point)) before.first = point;
       else rows.push({ point, first: point, newest: !rows.length });
       if (rows.length > ROWS) break;
     }
-    this.body.replaceChildren(...rows.slice(0, ROWS).map((row) => line(row, outcomes.get(row.point.seq))));
+    this.body.replaceChildren(...rows.slice(0, ROWS).map((row) => line(row, outcomes.get(row.point))));
   }
+}
+
+// The outcome of each point's decision, by point. The numbers begin anew with each agent: an outcome is of the newest
+// decision before it that has its number, and the first point of a new agent may tell one of the former agent.
+export function outcomesOf(points) {
+  const outcomes = new Map();
+  const bySeq = new Map();
+  let before = null;
+  for (const point of points) {
+    const decided = bySeq.get(point.outcome?.seq);
+    if (decided) outcomes.set(decided, point.outcome);
+    if (before && point.seq < before.seq) bySeq.clear();
+    bySeq.set(point.seq, point);
+    before = point;
+  }
+  return outcomes;
 }
 
 const isBad = (outcome) => outcome !== undefined && !(outcome.status in OUTCOMES);

@@ -11,8 +11,10 @@ const POLL_MS = 5000;
 const MOST_EVENTS = 50;
 const MOST_ROWS = 200; // a browser draws these at once; the rest is found by search and sort
 const view = { search: "", filter: "all", key: "state", direction: 1 };
-const panel = new Login(poll);
+const panel = new Login(async () => { await asking; return poll(); });
 let lines = [];
+let asking = null; // the question that is open
+let answeredAt = performance.now(); // the last one was answered
 
 function age(seconds) {
   if (seconds < 120) return `${Math.round(seconds)} s ago`;
@@ -58,16 +60,32 @@ function say(state, text) {
   setText(byId("state"), text);
 }
 
-// False where the server wants another token.
-async function poll() {
+// Asks the server, one question at a time. False where it wants another token.
+function poll() {
+  asking ??= ask().finally(() => { asking = null; });
+  return asking;
+}
+
+// A server that hangs refuses no connection: only the time since its last answer tells.
+function tick() {
+  const silentMs = performance.now() - answeredAt;
+  if (silentMs > 2 * POLL_MS && byId("state").dataset.state !== "lost") {
+    say("stale", `no answer for ${Math.round(silentMs / 1000)} s`);
+  }
+  poll();
+}
+
+async function ask() {
   let answer;
   try {
     answer = await getJson("v1/nodes");
+    answeredAt = performance.now();
     lines = judged(answer);
     panel.hide();
     byId("main").hidden = false;
   } catch (error) {
     if (error instanceof WantsToken) {
+      answeredAt = performance.now();
       panel.show();
       byId("main").hidden = true;
       return false;
@@ -98,5 +116,5 @@ byId("heads").append(...COLUMNS.map((column) => {
 byId("filter").append(...["all", ...Object.keys(STATES)].map((state) => make("option", { value: state }, state)));
 byId("search").addEventListener("input", (event) => { view.search = event.target.value; show(); });
 byId("filter").addEventListener("change", (event) => { view.filter = event.target.value; show(); });
-setInterval(poll, POLL_MS);
+setInterval(tick, POLL_MS);
 poll();

@@ -1,6 +1,10 @@
 // Which nodes are shown, and in which order. Pure: lines of /v1/nodes in, lines out.
 const SILENT_S = 30;
 const SILENT_INTERVALS = 5;
+const LONGEST_SILENCE_S = 18000;
+
+// Seconds after an observation from which on its node is silent: as `silent_after_s` of the server.
+export const silentAfter = (intervalS) => Math.min(Math.max(SILENT_S, SILENT_INTERVALS * intervalS), LONGEST_SILENCE_S);
 
 export const STATES = { // state -> what the page says
   missed: "✕ above target",
@@ -23,7 +27,7 @@ export const COLUMNS = [ // key, title, number: right-aligned, first: direction 
 const RANK = Object.keys(STATES);
 
 export function stateOf(line) {
-  if (line.age > Math.max(SILENT_S, SILENT_INTERVALS * line.interval_s)) return "silent";
+  if (line.age > silentAfter(line.interval_s)) return "silent";
   if (line.infeasible) return "infeasible";
   if (line.violations > 0) return "missed";
   return line.unmeasured > 0 ? "unmeasured" : "met";

@@ -10,6 +10,8 @@ export function milliseconds(value) {
 
 export const entropy = (value) => (value === null || value === undefined ? NONE : value.toFixed(3));
 export const percent = (value) => (value === null || value === undefined ? NONE : `${Math.round(value * 100)} %`);
+export const tenths = (value) => (value === null || value === undefined ? NONE : `${(value * 100).toFixed(1)} %`);
 export const count = (value) => (value === null || value === undefined ? NONE : String(Number(value.toFixed(2))));
 export const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString([], { hour12: false });
+export const dateAndClock = (seconds) => new Date(seconds * 1000).toLocaleString([], { hour12: false });
 export const plural = (value, word) => `${count(value)} ${word}${value === 1 ? "" : "s"}`;

@@ -14,13 +14,15 @@ const view = new View();
 const day = new DayPanel();
 const blame = new BlamePanel();
 const connection = new Connection();
-const panel = new Login(poll);
+const panel = new Login(async () => { await asking; return poll(); });
 const select = byId("node");
 let stream = null;
 let timeline = null; // of the node that is followed
 let followed = null;
 let absent = null; // the node that the address names, where it is not here
 let names = [];
+let asking = null; // the question that is open
+let answeredAt = performance.now(); // the last one was answered
 
 byId("origin").textContent = location.origin;
 
@@ -97,16 +99,29 @@ function inAddress() {
   }
 }
 
-// False where the server wants another token.
-async function poll() {
+// Asks the server, one question at a time. False where it wants another token.
+function poll() {
+  asking ??= ask().finally(() => { asking = null; });
+  return asking;
+}
+
+// A server that hangs refuses no connection: only the time since its last answer tells. A stream has heartbeats.
+function tick() {
+  if (!stream && performance.now() - answeredAt > 2 * POLL_MS) connection.set(false);
+  poll();
+}
+
+async function ask() {
   try {
     const list = await getJson("v1/nodes");
+    answeredAt = performance.now();
     offer(list.nodes);
     blame.offer(list.blame);
     panel.hide();
     if (!stream) connection.set(true);
   } catch (error) {
     if (error instanceof WantsToken) {
+      answeredAt = performance.now();
       login();
       return false;
     }
@@ -126,5 +141,5 @@ function login() {
 
 select.addEventListener("change", () => { location.hash = encodeURIComponent(select.value); });
 window.addEventListener("hashchange", () => names.length && choose());
-setInterval(poll, POLL_MS);
+setInterval(tick, POLL_MS);
 poll();

@@ -1,9 +1,9 @@
 // Canaries and shadow policies, as /v1/rollout has them: two tables, hidden where there are none.
 import { getJson, WantsToken } from "./api.js";
 import { byId, make, setText } from "./dom.js";
-import { clock, count, entropy, NONE, percent } from "./format.js";
+import { count, dateAndClock, entropy, NONE, tenths } from "./format.js";
 
-const STATES = { waits: "◌ opens its models", runs: "● runs", returned: "✕ taken back" };
+const STATES = { waits: "◌ waits", runs: "● runs", returned: "✕ taken back" };
 const MARKS = { waits: "unmeasured", runs: "met", returned: "missed" };
 const mean = (sum, intervals) => (intervals ? sum / intervals : null);
 
@@ -12,14 +12,14 @@ const number = (text) => make("td", { class: "number" }, text);
 
 function canaryRow(canary) {
   const scope = canary.group === null ? "all nodes" : `group ${canary.group}`;
-  const since = canary.since === null ? "" : `${clock(canary.since)}: `;
+  const since = canary.since === null ? "" : `${dateAndClock(canary.since)}: `;
   const why = canary.why === null ? NONE : `${since}${canary.why}`;
   return make("tr", {},
     make("td", {}, canary.name),
     make("td", {}, `${canary.what}, ${count(canary.percent)} % of ${scope}`),
     make("td", {}, make("span", { class: "mark", "data-state": MARKS[canary.state] }, STATES[canary.state])),
     number(both(canary, count, "nodes")),
-    number(both(canary, percent, "missed")),
+    number(both(canary, tenths, "missed")),
     number(both(canary, entropy, "e_s")),
     make("td", { class: "words" }, why));
 }
@@ -29,7 +29,7 @@ function shadowRow(sums) {
   return make("tr", {},
     make("td", {}, sums.policy),
     number(count(decided)),
-    number(percent(mean(sums.same, decided))),
+    number(tenths(mean(sums.same, decided))),
     number(count(sums.failed)),
     number(decided ? count(sums.cores / decided) : NONE),
     number(decided ? count(sums.lc_cores / decided) : NONE),
