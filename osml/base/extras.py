@@ -11,14 +11,18 @@ _FOLDERS = {"osml": ".", "osml-serving": "./serving", "osml-training": "./traini
 def how_to_install(*extras: str, package: str = "osml") -> str:
     """What to do to have a package of the checkout with these extras: "run `COMMAND` in the checkout of osml".
 
-    An environment that uv made has no pip. There, another pip on PATH would install into another environment.
+    An environment that uv made has no pip. There, another pip on PATH would install into another environment. `uv sync`
+    fills the checkout's own environment `.venv`, and no other.
     """
-    if _is_of_uv(Path(sys.prefix)):
+    target = f"'{_FOLDERS[package]}{'[' + ','.join(extras) + ']' if extras else ''}'"
+    prefix = Path(sys.prefix)
+    if not _is_of_uv(prefix):
+        command = f"{sys.executable} -m pip install {target}"
+    elif prefix.name != ".venv":
+        command = f"uv pip install --python {sys.executable} {target}"
+    else:
         options = "".join(f" --extra {extra}" for extra in extras)
         command = f"uv sync --frozen --inexact --no-default-groups --package {package}{options}"
-    else:
-        wanted = f"[{','.join(extras)}]" if extras else ""
-        command = f"{sys.executable} -m pip install '{_FOLDERS[package]}{wanted}'"
     return f"run `{command}` in the checkout of osml"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,17 +11,10 @@ from pathlib import Path
 
 import httpx
 
+from osml.lab.trials.children import free_port
 from scripts.release.step import NotReleasedError, clean_environment
 
 READY_S = 120.0
-
-
-def free_port() -> int:
-    """A TCP port of loopback that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def check_server(

@@ -9,8 +9,10 @@ from osml.base import extras
 
 @pytest.fixture
 def prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(extras.sys, "prefix", str(tmp_path))
-    return tmp_path
+    environment = tmp_path / ".venv"
+    environment.mkdir()
+    monkeypatch.setattr(extras.sys, "prefix", str(environment))
+    return environment
 
 
 def test_an_environment_of_uv_is_told_uv(prefix: Path) -> None:
@@ -31,3 +33,12 @@ def test_any_other_environment_is_told_its_own_pip(prefix: Path, text: str | Non
     assert extras.how_to_install(package="osml-serving") == (
         f"run `{python} -m pip install './serving'` in the checkout of osml"
     )
+
+
+def test_an_environment_of_uv_that_is_not_the_checkouts_is_told_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyvenv.cfg").write_text("uv = 0.9.1\n")
+    monkeypatch.setattr(extras.sys, "prefix", str(tmp_path))
+    command = f"uv pip install --python {extras.sys.executable} '.[clite]'"
+    assert extras.how_to_install("clite") == f"run `{command}` in the checkout of osml"

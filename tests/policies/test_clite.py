@@ -166,7 +166,7 @@ def test_an_agent_that_refuses_all_first_samples_is_named_as_the_reason() -> Non
         bench.step(services, partition=stays, outcome=Outcome(seq, "refused", "no"))
         if bench.state.holding:
             break
-    assert "the agent refused the partition of each of the first samples" in bench.words
+    assert "none of the first samples was both applied and measured" in bench.words
 
 
 def test_nothing_applied_asks_for_the_same_again() -> None:

@@ -93,6 +93,19 @@ def test_throttles_follow_predictions_where_a_load_moved_and_stay_where_none_did
     assert moved["web"] > 10 * first["web"]
 
 
+def test_a_load_that_moves_takes_no_throttle_away_where_a_need_is_not_known():
+    given, _ = split(KNOWN)
+    before = replace(CELLS, mba=given)
+    assert split(KNOWN, service("web", qps=900.0), before=before, gbps={"db": None}, known_qps=500.0)[0] == given
+
+
+def test_a_load_that_moves_does_not_end_the_least_of_jobs_before_the_backlog_is_gone():
+    missed, _ = split(KNOWN, service("web", p99_ms=150.0))
+    before = replace(CELLS, mba=missed)
+    later = split(KNOWN, service("web", qps=600.0, p99_ms=95.0), before=before, known_qps=500.0)[0]
+    assert later["sort"] == 100
+
+
 def test_a_profile_does_for_a_service_that_no_model_knows():
     assert split(NOTHING, gbps={"web": None, "db": 3.0})[0] == {}
     assert split(KNOWN, gbps={"web": None, "db": 3.0})[0]["web"] / 1e3 >= profiled_gbps(500.0)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from osml.decide.state import open_state, seal_state
 from osml.domain import Partition, Region
 from osml.policies.osml import Osml
-from osml.policies.osml.memory.state import CELLS, MIXED, SHARED, OsmlState
+from osml.policies.osml.memory.state import CELLS, POOLED, SHARED, OsmlState
 from osml.policies.osml.overcommit import set_some_aside
 from osml.policies.osml.place import unplaced
 from osml.policies.osml.settings import DEFAULT, Settings
@@ -48,7 +48,7 @@ def test_sharing_is_left_only_after_patience() -> None:
         assert shared == patience + 1
 
 
-MIXED_CELLS = Partition([Region(["a"], 4, 4), Region(["b", "c"], 32, 16)])
+POOLED_CELLS = Partition([Region(["a"], 4, 4), Region(["b", "c"], 32, 16)])
 """One in a cell and two on the rest: a policy before this one may have left it so."""
 
 
@@ -61,7 +61,7 @@ def _mixed(*services: Any) -> Run:
 def test_a_service_that_is_far_behind_in_a_cell_beside_others_that_share_gets_more() -> None:
     run = _mixed(*SERVICES)
     for _ in range(3):
-        run(service("a", 3.0), *SERVICES[1:], partition=MIXED_CELLS)
+        run(service("a", 3.0), *SERVICES[1:], partition=POOLED_CELLS)
     assert run.cores()["a"] > 4
     assert run.cores()["b"] >= 1
 
@@ -70,7 +70,7 @@ def test_a_service_that_is_far_behind_in_a_cell_beside_others_that_share_gets_mo
 def test_a_cell_beside_all_others_is_given_up_where_the_operators_new_limits_forbid_it(limit: dict[str, Any]) -> None:
     b = replace(SERVICES[1], **limit)
     run = _mixed(service("a"), SERVICES[1], SERVICES[2])
-    run(service("a"), b, SERVICES[2], partition=MIXED_CELLS)
+    run(service("a"), b, SERVICES[2], partition=POOLED_CELLS)
     cores, ways = run.decision.partition.cores_of("b"), run.decision.partition.ways_of("b")
     assert b.min_cores <= cores <= (b.max_cores or 36)
     assert b.min_ways <= ways <= (b.max_ways or 20)
@@ -200,6 +200,20 @@ def test_who_is_set_aside_and_completes_no_request_counts_as_missed_completely()
     assert state_of(run).scores["some"] == pytest.approx(1 / 3)
 
 
+def test_sharing_that_was_better_than_starving_one_comes_back() -> None:
+    run = _set_aside()
+    (aside,) = state_of(run).set_aside
+    better = seal_state(run.policy, replace(state_of(run), scores={SHARED: 0.31}))
+    starved = [service(one.name, None if one.name == aside else 0.5, one.latency.requests_per_s) for one in TOO_MUCH]
+    run(*starved, policy_state=better)
+    for _ in range(8):
+        run(*starved)
+        if owners(run) == [3]:
+            break
+    assert owners(run) == [3]
+    assert state_of(run).set_aside == []
+
+
 def test_a_job_that_comes_makes_scores_and_steps_below_the_need_worthless() -> None:
     run = Run(Osml(needs(rate_10=8.0)))
     run(service("a", 0.2), service("b", 0.2), times=40)
@@ -235,8 +249,8 @@ def test_a_way_is_judged_when_it_has_shown_what_it_is_worth_and_never_in_another
     for cells, way, after in ((None, SHARED, DEFAULT.patience), ({"a": (9, 9), "b": (9, 9)}, CELLS, DEFAULT.settle)):
         soon = OsmlState(tracks=known, age=after - 1)
         assert facts(*services, cells=cells, before=soon).scores == {}
-        later = OsmlState(tracks=known, age=after, scores={MIXED: 0.5})
-        assert set(facts(*services, cells=cells, before=later).scores) == {MIXED, way}
+        later = OsmlState(tracks=known, age=after, scores={POOLED: 0.5})
+        assert set(facts(*services, cells=cells, before=later).scores) == {POOLED, way}
         other = service("b", 0.5, 5000.0)
         assert facts(services[0], other, cells=cells, before=later).scores == {}
 
@@ -245,9 +259,9 @@ def test_what_was_tried_of_other_ways_does_not_keep_cells_for_all_from_being_tri
     services = service("a"), service("b"), service("c")
     cells = {"a": (9, 9)}
     seen = facts(*services, cells=cells)
-    calm = OsmlState(tracks=seen.tracks, age=20, scores={MIXED: 0.0, SHARED: 0.1})
+    calm = OsmlState(tracks=seen.tracks, age=20, scores={POOLED: 0.0, SHARED: 0.1})
     assert unplaced(facts(*services, cells=cells, before=calm))
-    tried = OsmlState(tracks=seen.tracks, age=20, scores={MIXED: 0.0, CELLS: 0.1})
+    tried = OsmlState(tracks=seen.tracks, age=20, scores={POOLED: 0.0, CELLS: 0.1})
     assert not unplaced(facts(*services, cells=cells, before=tried))
 
 

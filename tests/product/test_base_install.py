@@ -8,6 +8,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+from osml.base.extras import how_to_install
+
 ROOT = Path(__file__).parents[2]
 
 EXTRAS = ("numba", "scipy", "sklearn", "pyarrow", "matplotlib", "sqlalchemy", "alembic", "onnxruntime", "gymnasium")
@@ -104,6 +106,22 @@ def test_every_extra_that_a_sentence_names_exists() -> None:
     assert [(extra, file) for extra, file in named if extra not in known] == []
 
 
+def test_every_extra_that_the_code_says_how_to_install_is_one_of_its_package() -> None:
+    folders = {"osml": ".", "osml-serving": "serving", "osml-training": "training"}
+    known = {
+        package: tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+        for package, folder in folders.items()
+    }
+    code = [ROOT / name for name in ("osml", "serving/osml_serving", "training/osml_training")]
+    files = [file for folder in code for file in folder.rglob("*.py") if file.name != "extras.py"]
+    calls = [call for file in files for call in re.findall(r"how_to_install\(([^)]*)\)", file.read_text("utf-8"))]
+    assert len(calls) > 15
+    for call in calls:
+        package = re.search(r"package=[\"']([\w-]+)", call)
+        extras = re.findall(r"[\"']([\w-]+)[\"']", re.sub(r"package=\S+", "", call))
+        assert set(extras) <= known[package[1] if package else "osml"].keys(), call
+
+
 def test_help_and_doctor_work_without_the_extras() -> None:
     assert "doctor" in run(COMMAND, arguments=("look", "--help")).stdout
     done = run(COMMAND, arguments=("look", "doctor", "--json"))
@@ -113,5 +131,5 @@ def test_help_and_doctor_work_without_the_extras() -> None:
 def test_a_command_of_the_laboratory_says_what_to_install() -> None:
     done = run(COMMAND, arguments=("lab", "bench", "list"))
     assert done.returncode == 3
-    assert "-m pip install '.[lab]'` in the checkout of osml" in done.stderr
+    assert how_to_install("lab") in done.stderr
     assert "Traceback" not in done.stderr

@@ -195,7 +195,7 @@ class _Round:
             if score(self.observation.services) is None:
                 self.say(f"no sample was measured ({self.unmeasured()}): equal parts until latencies are measured")
             else:
-                self.say("the agent refused the partition of each of the first samples: equal parts")
+                self.say("none of the first samples was both applied and measured: equal parts")
         elif n_samples >= n_first + MAX_SAMPLES:
             self.settle(f"the limit of {n_samples} samples is reached")
         else:

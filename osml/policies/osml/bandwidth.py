@@ -60,32 +60,33 @@ def with_bandwidth(
     platform = facts.observation.platform
     if platform.mba is None:
         return partition, []
-    peak, held, reasons = peak_gbps(platform), _held(facts, partition), list[Reason]()
+    peak, held, reasons = peak_gbps(platform), _in_force(facts, partition), list[Reason]()
     as_held = partition if held is None else replace(partition, mba=held)
+    keep = held is not None and not facts.changed
     holding = {} if peak is None else _holding(facts, partition, profiles, reasons)
     draining = held is not None and _jobs_have_least(facts, platform.mba, held)
     over = draining and min([track.met for track in facts.tracks.values()], default=0) >= _OVER
     found = {name: _need(facts.services[name], one, draining=draining, over=over) for name, one in holding.items()}
     profiled = {name: need for name, need in found.items() if need is not None}
     all_large = bool(holding) and all(one.large for one in holding.values())
-    if held is not None and not profiled and not (over and all_large):
+    if keep and not profiled and not (over and all_large):
         return as_held, reasons
     told = {name: facts.answers[name].gbps for name in facts.services if name not in profiled}
     modelled = {name: gbps for name, gbps in told.items() if gbps is not None}
     if len(modelled) < len(told) or not facts.services:
         return as_held, reasons
     wanted = _throttles(facts, platform.mba, peak, modelled, profiled)
-    if held is not None and peak is not None and _still_good(facts, platform.mba, peak, held, wanted, profiled):
+    good = held is not None and peak is not None and _still_good(facts, platform.mba, peak, held, wanted, profiled)
+    if keep and good:
         return as_held, reasons
     reasons += [Reason(text=need.why, service=name) for name, need in profiled.items()]
     return replace(partition, mba=wanted), reasons
 
 
-def _held(facts: Facts, partition: Partition) -> dict[str, int] | None:
-    """The throttles in force, where neither cells nor loads changed since they were set."""
+def _in_force(facts: Facts, partition: Partition) -> dict[str, int] | None:
+    """The throttles in force, where the cells stay the same."""
     before = facts.observation.partition
-    same = before is not None and before.regions == partition.regions and not facts.changed
-    return before.mba or None if before is not None and same else None
+    return None if before is None or before.regions != partition.regions else before.mba or None
 
 
 def _throttles(

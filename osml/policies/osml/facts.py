@@ -16,7 +16,7 @@ from osml.policies.osml.answers.outlook import LEAST_SHOWN, Situation, outlook
 from osml.policies.osml.divide import cut_down, fits, left_over
 from osml.policies.osml.layout import cells_of
 from osml.policies.osml.memory.past import Past, after
-from osml.policies.osml.memory.state import CELLS, MIXED, SHARED, SOME, Correction, OsmlState, Track
+from osml.policies.osml.memory.state import CELLS, POOLED, SHARED, SOME, Correction, OsmlState, Track
 from osml.policies.osml.node import Cell, Node, changed
 from osml.policies.osml.settings import Settings
 from osml.policies.osml.track import after_interval, drains, really_missed
@@ -286,7 +286,7 @@ def _tried_again(track: Track, now_s: float) -> Track:
 def _way(cells: Mapping[str, Cell], services: Mapping[str, Service], set_aside: Sequence[str]) -> str:
     if not cells:
         return SHARED
-    return SOME if set_aside else MIXED if len(cells) < len(services) else CELLS
+    return SOME if set_aside else POOLED if len(cells) < len(services) else CELLS
 
 
 def _want(node: Node, name: str, track: Track, observation: Observation, settings: Settings) -> Cell:

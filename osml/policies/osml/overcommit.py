@@ -6,7 +6,8 @@ from osml.domain import Infeasible, Reason
 from osml.entropy import combine
 from osml.policies.osml.divide import cut_down, fits, missing, spread_out
 from osml.policies.osml.facts import Facts, jobs_entropy
-from osml.policies.osml.memory.state import CELLS, SHARED, SOME
+from osml.policies.osml.guard import least_for_use
+from osml.policies.osml.memory.state import CELLS, POOLED, SHARED, SOME
 from osml.policies.osml.node import Cell
 from osml.policies.osml.place import share
 from osml.policies.osml.relieve import corrected
@@ -26,6 +27,27 @@ def untried(facts: Facts, way: str) -> bool:
         and way != facts.way
         and (SHARED in facts.scores or not facts.node.may_share)
     )
+
+
+def pool_untried(facts: Facts) -> bool:
+    """Whether all share, one misses its target, and nobody was set apart yet at these loads."""
+    return facts.way == SHARED and untried(facts, POOLED) and len(facts.services) > 2 and len(facts.missed) == 1
+
+
+def one_apart(facts: Facts) -> Proposal | None:
+    """A cell for the one service that misses its target while all share; the others together on the rest."""
+    name, node, room = facts.missed[0], facts.node, facts.node.for_lc
+    want = facts.wants[name]
+    cell = node.bounded(name, want.cores, max(want.ways, room.ways * want.cores // room.cores))
+    used = sum(least_for_use(facts, other) for other in facts.services if other != name)
+    if cell.cores > facts.settings.apart * room.cores or room.cores - cell.cores < used:
+        return None
+    text = (
+        f"{name} gets a cell of {cell.cores} cores and {cell.ways} ways, the other services share the rest: "
+        "it is above its target while all services share everything"
+    )
+    reason = Reason(text=text, service=name, resource="cores", change=cell.cores)
+    return Proposal({name: cell}, [reason], shortage=lack(facts))
 
 
 def rcliff_untried(facts: Facts) -> bool:
@@ -67,10 +89,10 @@ def setting_aside_may_be_better(facts: Facts) -> bool:
 
 def sharing_was_best(facts: Facts) -> bool:
     """Whether targets are missed, and sharing everything had the lowest E_S of all that was tried."""
-    scores, judged = facts.scores, facts.way in facts.scores
-    return (short(facts) or (bool(facts.missed) and judged)) and (
-        SHARED in scores and scores[SHARED] <= min(scores.values())
-    )
+    scores = facts.scores
+    starved = any(facts.slacks[name] is None for name in facts.set_aside)
+    lacking = short(facts) or (facts.way in scores and (bool(facts.missed) or starved))
+    return lacking and SHARED in scores and scores[SHARED] <= min(scores.values())
 
 
 def set_some_aside(facts: Facts) -> Proposal | None:

@@ -24,6 +24,7 @@ RULES = (
     Rule("more-ahead", ahead.foreseen, ahead.more_ahead, "ours (Model-C')", ("ahead", "ahead_to", "helps", "reach")),
     Rule("balance", balance.unbalanced, balance.move_a_unit, "PARTIES, section 3.4", ("room", "worse", "near", "full")),
     Rule("share", overcommit.sharing_untried, overcommit.share_everything, "ours", _MORE),
+    Rule("one-apart", overcommit.pool_untried, overcommit.one_apart, "ours", ("apart", "full")),
     Rule(
         "cells-at-rcliff",
         overcommit.rcliff_untried,

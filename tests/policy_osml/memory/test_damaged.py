@@ -26,7 +26,7 @@ from osml.domain import (
 from osml.policies.osml import Osml
 from osml.policies.osml.agent_refuses import stands
 from osml.policies.osml.answers.models import Models
-from osml.policies.osml.memory.state import CELLS, MIXED, SHARED, SOME, Correction, OsmlState
+from osml.policies.osml.memory.state import CELLS, POOLED, SHARED, SOME, Correction, OsmlState
 from osml.policies.osml.node import node_of
 from tests.kit.fake_models import PLATFORM, Fake
 
@@ -71,7 +71,7 @@ DAMAGES: dict[str, Damage] = {
     "age": lambda s, rng, names: replace(s, age=rng.choice(COUNTS) * rng.choice((1, -1)), seq=rng.choice(COUNTS)),
     "aside": lambda s, rng, names: replace(s, set_aside=rng.sample([*names, "gone"], 2)),
     "scores": lambda s, rng, names: replace(
-        s, scores={way: rng.choice(FLOATS) for way in (CELLS, SHARED, SOME, MIXED, "x")}
+        s, scores={way: rng.choice(FLOATS) for way in (CELLS, SHARED, SOME, POOLED, "x")}
     ),
     "shortage": lambda s, rng, names: replace(s, shortage=Infeasible(["gone", *names], "whatever")),
     "unfamiliar": lambda s, rng, names: replace(
