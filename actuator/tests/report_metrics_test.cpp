@@ -102,6 +102,17 @@ TEST(AgentMetrics, SilenceShowsAsStateReasonAndAge) {
   EXPECT_EQ(stopped.at("osml_agent_state{state=\"fallback\"}"), 0);
 }
 
+TEST(AgentMetrics, SaysTheIntervalThatIsConfiguredNow) {
+  AgentMetrics metrics(100);
+  const TelemetrySockets sockets;
+  Config config;
+  for (const double interval_s : {300.0, 1.0}) {
+    config.interval_s = interval_s;
+    metrics.see(config, sockets, nullptr);
+    EXPECT_EQ(samples(metrics).at("osml_agent_interval_seconds"), interval_s);
+  }
+}
+
 TEST(AgentMetrics, ReportsToTheClusterAddUpOverReloads) {
   AgentMetrics metrics(100);
   ReportCounts counts;

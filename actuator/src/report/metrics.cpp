@@ -91,6 +91,7 @@ void AgentMetrics::turn(const TurnReport& report, double unix_s, double took_s, 
 }
 
 void AgentMetrics::see(const Config& config, const TelemetrySockets& sockets, const ExperienceOutbox* outbox) {
+  interval_s_ = config.interval_s / config.time_scale;
   services_.clear();
   for (const ServiceConfig& service : config.services) services_.push_back(service.spec.name);
   waiting_ = outbox == nullptr ? 0 : outbox->buffer().size();
@@ -189,6 +190,7 @@ std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) c
       .sample_of("_count", number(turns_));
   out.gauge("last_turn_time_seconds", "Time of the last completed control interval, Unix time; 0 before the first.",
             last_turn_unix_s_);
+  out.gauge("interval_seconds", "Time from one control interval to the next, as configured.", interval_s_);
   out.gauge("last_decision_time_seconds", "Time of the last decision of the server, Unix time; 0 before the first.",
             last_decision_unix_s_.value_or(0));
   out.family("state", "gauge", "1 for the current state: deciding, holding the last allocation, or fallback.");

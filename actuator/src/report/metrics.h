@@ -65,6 +65,7 @@ class AgentMetrics {
   std::uint64_t skipped_ = 0;
   double turn_s_ = 0;
   double last_turn_unix_s_ = 0;
+  double interval_s_ = 0;
   std::optional<double> last_decision_unix_s_;
   std::map<OutcomeStatus, std::uint64_t> outcomes_;
   std::array<std::uint64_t, 4> failures_{};  // by AskFailure
