@@ -23,6 +23,14 @@ bool is_there(const Roots& roots, const std::string& path) {
   return !directory || !directory->empty();  // what cannot be looked at has not gone
 }
 
+// Some process is in it, or nobody can tell.
+bool runs(const Roots& roots, const std::string& path) {
+  Match match;
+  match.cgroup = path;
+  const auto pids = member_pids(roots, match);
+  return !pids || !pids->empty();
+}
+
 // CPUs that a cgroup was given; none where it was given none of its own.
 std::optional<CpuSet> given_cpus(const Roots& roots, const std::string& path) {
   for (const fs::path& directory : {cgroup2_directory(roots, path), cgroup1_directory(roots, "cpuset", path)}) {
@@ -58,6 +66,7 @@ std::vector<Pod> PodFinder::with_untold(std::vector<Pod> told) const {
   for (const Pod& pod : pods_) {
     const std::string directory = directory_of(pod);
     if (pod.over || uids.contains(pod.uid) || directory.empty() || directories.contains(directory)) continue;
+    if (!runs(config_->roots, directory)) continue;
     all.push_back(pod);
     all.back().untold = true;
   }
@@ -73,6 +82,12 @@ void PodFinder::look(double now_s) {
   std::vector<PodDirectory> now = pod_directories(config_->roots);
   const bool changed = now != directories_;
   directories_ = std::move(now);
+  for (Pod& pod : pods_) {
+    const std::string directory = pod.untold ? directory_of(pod) : std::string();
+    if (!pod.untold || (!directory.empty() && runs(config_->roots, directory))) continue;
+    pod.over = true;
+    pod.untold = false;
+  }
   const bool gone = forget_gone();
   if (changed || gone) pace_.changed(now_s);
   if (pace_.due(now_s)) ask(now_s);
@@ -157,7 +172,8 @@ Finding PodFinder::find(const std::string& service, const PodMatch& match) {
   if (there.empty()) {
     all_found_ = false;
     const auto known = known_.find(service);
-    if (known != known_.end() && known->second.remembered && !is_of_told(known->second.path)) {
+    if (known != known_.end() && known->second.remembered && !is_of_told(known->second.path) &&
+        runs(config_->roots, known->second.path)) {
       return {known->second.path, "", ""};
     }
     return {"", words_of(match) + " does not run on this node", ""};
@@ -184,7 +200,7 @@ Finding PodFinder::find(const std::string& service, const PodMatch& match) {
   Finding found = find_in(*chosen, service, match);
   if (chosen->untold && note.empty()) {
     note = "the kubelet no longer tells pod " + shown(chosen->full_name()) +
-           ", whose cgroup is there; the agent stays with it until the cgroup goes";
+           ", which still runs; the agent stays with it until it ends";
   }
   if (!found.path.empty()) found.note = note;
   return found;

@@ -70,7 +70,7 @@ class PodFinder {
     }
   };
   void ask(double now_s);
-  // And the pods of the last list whose cgroup is there though they are told no longer.
+  // And the pods of the last list that run on though they are told no longer.
   [[nodiscard]] std::vector<Pod> with_untold(std::vector<Pod> told) const;
   [[nodiscard]] bool is_of_told(const std::string& path) const;
   [[nodiscard]] std::string id_of(const Pod& pod, const PodContainer& container) const;

@@ -32,7 +32,7 @@ struct Pod {
   bool guaranteed = false;
   bool over = false;      // succeeded or failed: nothing runs any more
   bool deleting = false;  // somebody deleted it; it may still serve
-  bool untold = false;    // the kubelet tells it no longer, and its cgroup is there; see PodFinder
+  bool untold = false;    // the kubelet tells it no longer, and it still runs; see PodFinder
   std::vector<PodContainer> containers;
 
   [[nodiscard]] std::string full_name() const { return name_space + "/" + name; }
