@@ -155,5 +155,48 @@ TEST_F(ActuatorAbsentTest, AReturnWithoutADecisionBetweenGetsTheLastValuesAgain)
   EXPECT_EQ(cpus("b"), "");
 }
 
+// What was found of a cgroup is what it had before the agent wrote there, whatever else happens in that interval.
+TEST_F(ActuatorAbsentTest, AReturnWhileACpuGoesOfflineIsPutBackAsItCame) {
+  tree_.cgroup2("b", 20);
+  both_ = decision({{"lc", "0-4", {}, {}, {}, {}}, {"be", "5-6", {}, {}, {}, {}}});
+  auto actuator = Actuator::open(config_);
+  ASSERT_EQ(actuator->apply(both_).status, OutcomeStatus::Applied);
+  fs::remove_all(tree_ / "cgroup/b");
+  ASSERT_TRUE(actuator->reconcile());
+  tree_.cgroup2("b", 30).write("sys/devices/system/cpu/online", "0-6\n");
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(cpus("b"), "5-6");
+  ASSERT_TRUE(actuator->restore());
+  EXPECT_EQ(cpus("b"), "");
+}
+
+TEST_F(ActuatorAbsentTest, AReturnToAGroupThatWasRemovedIsPutBackAsItCame) {
+  tree_.cgroup2("b", 20).resctrl().write("resctrl/schemata", "    L3:0=fffff\n");
+  const auto make_files = [this] {
+    for (const char* without : {"resctrl/info/MB", "proc/10", "proc/20", "proc/30"}) fs::remove_all(tree_ / without);
+    for (const char* group : {"resctrl/osml-lc", "resctrl/osml-be"}) {
+      tree_.write(std::string(group) + "/schemata", "    L3:0=fffff\n").write(std::string(group) + "/tasks", "");
+    }
+  };
+  make_files();
+  both_.partition.regions = {{{"lc"}, 5, 10}, {{"be"}, 3, 10}};
+  both_.assignments[0].way_mask = 0x3ff;
+  both_.assignments[1].way_mask = 0xffc00;
+  auto actuator = Actuator::open(config_);
+  const Outcome outcome = actuator->apply(both_);
+  ASSERT_EQ(outcome.status, OutcomeStatus::Applied) << outcome.message;
+  fs::remove_all(tree_ / "cgroup/b");
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_FALSE(osml::exists(tree_ / "resctrl/osml-be"));
+  tree_.cgroup2("b", 30);
+  EXPECT_FALSE(actuator->reconcile()) << "nobody makes the group's files here";
+  make_files();
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(cpus("b"), "5-7");
+  EXPECT_EQ(tree_.text("resctrl/osml-be/schemata"), "L3:0=ffc00");
+  ASSERT_TRUE(actuator->restore());
+  EXPECT_EQ(cpus("b"), "");
+}
+
 }  // namespace
 }  // namespace osml

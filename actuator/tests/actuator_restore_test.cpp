@@ -190,6 +190,24 @@ TEST_F(ActuatorRestoreTest, AWrongConfigurationKeepsNothingInForce) {
   EXPECT_EQ(cpus("b"), "");
 }
 
+TEST_F(ActuatorRestoreTest, AConfigurationThatCannotBeUsedHereKeepsNothingInForce) {
+  apply_and_leave();
+  cli::Options options;
+  options.config = tree_ / "agent.yaml";
+  options.cgroup_root = tree_.roots().cgroup;
+  options.proc_root = tree_.roots().proc;
+  options.sysfs_root = tree_.roots().sysfs;
+  options.resctrl_root = tree_.roots().resctrl;
+  tree_.write("agent.yaml", "node: n\nserver: {url: 'http://127.0.0.1:1'}\nstate_dir: " + (tree_ / "state").string() +
+                                "\ncpu: {cpus: '90-99'}\nservices:\n  - {name: be, class: be, match: {cgroup: b}}\n");
+  ASSERT_TRUE(cli::load(options)) << cli::load(options).error().message;
+  std::ostringstream out;
+  const Status back = cli::restore(options, false, out);
+  EXPECT_TRUE(back) << back.error().message;
+  EXPECT_EQ(cpus("a"), "");
+  EXPECT_EQ(cpus("b"), "");
+}
+
 TEST_F(ActuatorRestoreTest, WhatNobodyCanLookAtStaysInTheJournal) {
   apply_and_leave();
   fs::rename(tree_ / "cgroup", tree_ / "elsewhere");  // another namespace, without the mount
@@ -230,6 +248,51 @@ TEST_F(ActuatorRestoreTest, AnErrorOfResctrlKeepsItsEntries) {
   fs::rename(tree_ / "unmounted", tree_ / "resctrl");
   ASSERT_TRUE(Actuator::open(config_)->restore());
   EXPECT_FALSE(osml::exists(tree_ / "resctrl/osml-lc"));
+}
+
+TEST_F(ActuatorRestoreTest, WhatCannotBeUndoneKeepsNobodyElse) {
+  const auto interrupt = [this] {
+    tree_.resctrl().write("state/journal.json", R"({"version": 1, "pending": [
+      {"service": "lc", "knob": "group", "backend": "resctrl", "match": {"cgroup": "a"}, "snapshot": "absent"}],
+      "originals": [
+      {"service": "be", "knob": "cpus", "backend": "cgroup2", "match": {"cgroup": "b"}, "snapshot": "0-6"}]})");
+    fs::permissions(tree_ / "state", fs::perms::owner_all);
+    fs::create_directories(tree_ / "resctrl/osml-lc");
+    fs::remove(tree_ / "resctrl/schemata");
+    fs::create_directory(tree_ / "resctrl/schemata");  // reads fail with something else than "not there"
+  };
+  const auto mend = [this] {
+    fs::remove(tree_ / "resctrl/schemata");
+    tree_.resctrl();
+  };
+  interrupt();
+  {
+    auto actuator = Actuator::open(config_);
+    ASSERT_TRUE(actuator) << actuator.error().message;
+    EXPECT_NE(actuator->healed().find("cannot undo the interrupted transaction"), std::string::npos);
+    EXPECT_FALSE(actuator->reconcile());
+    EXPECT_EQ(journal()["pending"].size(), 1U);
+    EXPECT_FALSE(actuator->restore());
+    EXPECT_EQ(cpus("b"), "0-6");
+    EXPECT_EQ(journal()["originals"].size(), 1U) << "the group's entry is kept for another try";
+    mend();
+    ASSERT_TRUE(actuator->reconcile());
+    ASSERT_TRUE(actuator->restore());
+    EXPECT_FALSE(osml::exists(tree_ / "resctrl/osml-lc"));
+  }
+  interrupt();
+  auto actuator = Actuator::open(config_);
+  mend();
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_FALSE(osml::exists(tree_ / "resctrl/osml-lc")) << "undone as soon as it can be";
+  EXPECT_TRUE(journal()["pending"].empty());
+  actuator = Error{ErrorKind::Busy, "", 0};
+  interrupt();
+  actuator = Actuator::open(config_);
+  EXPECT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied) << "of CPUs alone";
+  EXPECT_EQ(cpus("a"), "0-4");
+  EXPECT_TRUE(journal()["pending"].empty());
+  EXPECT_EQ(journal()["originals"].size(), 3U);
 }
 
 TEST_F(ActuatorRestoreTest, AServiceThatCannotBeLookedAtIsNotAbsent) {

@@ -97,6 +97,13 @@ TEST(DecisionClient, HtmlInsteadOfJson) {
   EXPECT_THAT(answer.error().message, HasSubstr("text/html beginning with '<html>.Welcome to nginx'"));
 }
 
+TEST(DecisionClient, AContentTypeStaysOnItsLine) {
+  FakeServer server(
+      [](const std::string& /*request*/) { return http(200, "text/\x1b[2J" + std::string(200, 'x'), "welcome"); });
+  const std::string message = ask(server.url()).error().message;
+  EXPECT_THAT(message, HasSubstr("text/?[2J" + std::string(91, 'x') + "... beginning"));
+}
+
 TEST(DecisionClient, RefusalCarriesTheServersWords) {
   FakeServer server([](const std::string& /*request*/) {
     return http(422, "application/json",
@@ -106,6 +113,20 @@ TEST(DecisionClient, RefusalCarriesTheServersWords) {
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().failure, AskFailure::Refused);
   EXPECT_THAT(answer.error().message, HasSubstr("HTTP 422: policy 'aqr' is unknown (known: arq, even)"));
+}
+
+TEST(DecisionClient, OnlyTheServerItselfRefusesAQuestion) {
+  const std::string own = R"({"error":{"code":"bad","message":"policy_state was tampered with"}})";
+  const auto of_question = [](int status, const std::string& type, const std::string& body) {
+    FakeServer server([&](const std::string& /*request*/) { return http(status, type, body); });
+    return ask(server.url()).error().of_question;
+  };
+  for (const int status : {400, 413, 422}) {
+    EXPECT_TRUE(of_question(status, "application/json", own)) << status;
+    EXPECT_FALSE(of_question(status, "text/html", "<html>")) << status << ", of a proxy";
+  }
+  for (const int status : {401, 403, 408, 500}) EXPECT_FALSE(of_question(status, "application/json", own)) << status;
+  EXPECT_FALSE(of_question(404, "text/html", "<html>not found"));
 }
 
 TEST(DecisionClient, BusyServerSaysWhenToComeBack) {

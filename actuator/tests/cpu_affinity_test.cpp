@@ -70,6 +70,20 @@ TEST(AffinityTest, BindsEveryThreadAndPutsEachBack) {
   ASSERT_TRUE(knob.restore(snapshot));
 }
 
+TEST(AffinityTest, AThreadThatCannotBePutBackKeepsNoOther) {
+  ChildProcess child;
+  AffinityKnob knob(Roots{}, child.match());
+  const std::string before = *knob.read();
+  if (before == first_cpu(before)) GTEST_SKIP() << "this machine has one CPU";
+  std::string snapshot = *knob.snapshot();
+  const std::size_t end = snapshot.find('\n');
+  const std::size_t value = snapshot.rfind(' ', end) + 1;
+  snapshot.replace(value, end - value, "8000");  // a CPU that has gone offline since
+  ASSERT_TRUE(knob.write(first_cpu(before)));
+  EXPECT_FALSE(knob.restore(snapshot));
+  EXPECT_EQ(*knob.read(), before) << "of the others";
+}
+
 TEST(AffinityTest, ReconcileNarrowsThreadsThatRunElsewhere) {
   ChildProcess child;
   AffinityKnob knob(Roots{}, child.match());

@@ -332,11 +332,14 @@ TEST_F(LoopTest, RetryAfterIsHonouredButBounded) {
 
 TEST_F(LoopTest, StateThatTheServerRefusesIsDropped) {
   turn(1);
-  server_.error = AskError{AskFailure::Refused, "policy_state was tampered with", std::nullopt};
+  server_.error = AskError{AskFailure::Refused, "the token is wrong", std::nullopt};
   turn(2);
   turn(3);
-  EXPECT_TRUE(server_.seen[1].policy_state);
-  EXPECT_FALSE(server_.seen[2].policy_state);
+  server_.error->of_question = true;
+  turn(4);
+  turn(5);
+  for (const std::size_t turn : {1U, 2U, 3U}) EXPECT_TRUE(server_.seen[turn].policy_state) << turn;
+  EXPECT_FALSE(server_.seen[4].policy_state);
 }
 
 TEST_F(LoopTest, ReportSaysWhatTheTurnCameTo) {
@@ -373,6 +376,15 @@ TEST_F(LoopTest, AuditSaysWhatWasDoneAfterwards) {
   EXPECT_TRUE(line.at("changes")[0].at("old").is_null());
   EXPECT_EQ(line.at("changes")[0].at("new"), "0-3");
   EXPECT_EQ(line.at("reasons")[0].at("text"), "p99 12.4 ms > 10 ms");
+}
+
+TEST(Audit, ChangesOfLeversAreTold) {
+  Assignment before{"lc", "0-3", {}, {}, {}, {}};
+  Assignment after = before;
+  before.levers.memory_mib = 512;
+  after.levers.disk_iops = 100;
+  EXPECT_EQ(changes_in_words({before}, {after}),
+            (std::vector<std::string>{"lc memory_mib 512 -> unset", "lc disk_iops unset -> 100"}));
 }
 
 TEST_F(LoopTest, ARunOfUnchangedIsOneLine) {

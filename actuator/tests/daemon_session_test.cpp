@@ -97,6 +97,16 @@ TEST_F(SessionTest, AJobThatAKilledAgentLeftStandingGoesOnWhereTheHardwareThrott
   EXPECT_EQ(tree_.text("cgroup/b/cgroup.freeze"), "0");
 }
 
+TEST_F(SessionTest, AJobThatAKilledAgentLeftStandingGoesOnWhereTheRegulatorIsOffByNow) {
+  software_throttle();
+  config_.bandwidth.regulator = false;
+  config_.roots.budgets.clear();
+  tree_.write("cgroup/b/cgroup.freeze", "1\n");
+  tree_.write("state/frozen/be", (tree_ / "cgroup/b/cgroup.freeze").string() + "\n");
+  ASSERT_TRUE(Session::open(config_, {}, std::nullopt));
+  EXPECT_EQ(tree_.text("cgroup/b/cgroup.freeze"), "0");
+}
+
 TEST_F(SessionTest, WhereNothingThrottlesTheRegulatorDoes) {
   software_throttle();
   EXPECT_EQ(frozen_after_much_traffic(), "1");

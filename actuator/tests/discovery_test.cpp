@@ -96,13 +96,14 @@ TEST_F(DiscoveryTest, APodThatIsManagedStaysWhileAnotherOfItsNameStarts) {
   EXPECT_THAT(*found(both.services).services.front().spec.source, HasSubstr("shop/web-0"));
 }
 
-TEST_F(DiscoveryTest, TwoPodsOfOneNameGetNothingUnlessOneIsOnItsWayOut) {
+TEST_F(DiscoveryTest, OfTwoNewPodsOfOneNameTheFirstIsTakenUnlessItIsOnItsWayOut) {
   add("web-0").asks["service"] = "web";
   add("web-1").asks["service"] = "web";
   const Discovered both = found();
-  EXPECT_TRUE(both.services.empty());
-  EXPECT_THAT(both.refused.at("shop/web-0"), HasSubstr("2 pods ask for service 'shop.web', such as shop/web-0"));
-  EXPECT_EQ(both.refused.size(), 2U);
+  ASSERT_EQ(names(both), Names{"shop.web"});
+  EXPECT_EQ(both.services[0].spec.source, "pod shop/web-0");
+  EXPECT_THAT(both.refused.at("shop/web-1"), HasSubstr("is shop/web-0 on this node; this pod follows"));
+  EXPECT_EQ(both.refused.size(), 1U);
   pods_[0].deleting = true;
   const Discovered one = found();
   ASSERT_EQ(names(one), Names{"shop.web"});
@@ -183,7 +184,7 @@ TEST_F(DiscoveryTest, PodsOfOneTargetAreOneServiceOfWhichThePodThatIsThereStays)
   ASSERT_EQ(names(first), Names{"shop.front"});
   add("web-0").asks.clear();
   pods_[1].labels = {{"app", "web"}};
-  EXPECT_THAT(found().refused.at("shop/web-0"), HasSubstr("2 pods ask for service 'shop.front'"));
+  EXPECT_THAT(found().refused.at("shop/web-1"), HasSubstr("is shop/web-0 on this node"));
   const Discovered both = found(first.services);
   ASSERT_EQ(names(both), Names{"shop.front"});
   EXPECT_EQ(both.services[0].match.pod->name, "web-1");
@@ -241,7 +242,8 @@ TEST_F(DiscoveryTest, ThePodsOrderIsNoMatter) {
   const Discovered one = found();
   std::reverse(pods_.begin(), pods_.end());
   EXPECT_EQ(names(found()), names(one));
-  EXPECT_EQ(names(one), (Names{"shop.a", "shop.c"}));
+  EXPECT_EQ(names(one), (Names{"shop.a", "shop.b", "shop.c"}));
+  EXPECT_EQ(one.services[1].spec.source, "pod shop/b");
 }
 
 }  // namespace

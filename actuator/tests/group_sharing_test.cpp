@@ -85,6 +85,27 @@ TEST(GroupSharingTest, MoreGroupsThanThereAreIsRefusedBeforeAnythingIsMade) {
   EXPECT_FALSE(osml::exists(tree / "resctrl/osml-lc"));
 }
 
+TEST(GroupSharingTest, AGuestHasLostNoGroup) {
+  Tree tree;
+  tree.sysfs().cgroup2("a", 10).cgroup2("b", 20).resctrl().write("resctrl/schemata", "    L3:0=fffff\n");
+  tree.write("resctrl/info/L3/num_closids", "2\n");
+  tree.write("resctrl/osml-be/schemata", "    L3:0=fffff\n").write("resctrl/osml-be/tasks", "");
+  for (const char* without : {"resctrl/info/MB", "proc/10", "proc/20"}) fs::remove_all(tree / without);
+  const Config config = tree.config();
+  auto actuator = Actuator::open(config);
+  ASSERT_TRUE(actuator) << actuator.error().message;
+  Decision decision;
+  decision.node = "n";
+  decision.partition.regions = {{{"lc"}, 5, 10}, {{"be"}, 3, 10}};
+  decision.assignments = {{"lc", "0-4", {}, {}, 0x3ff, {}}, {"be", "5-7", {}, {}, 0x3ff, {}}};
+  const Outcome outcome = actuator->apply(decision);
+  ASSERT_EQ(outcome.status, OutcomeStatus::Applied) << outcome.message;
+  EXPECT_FALSE(osml::exists(tree / "resctrl/osml-lc")) << "lc is a guest of be";
+  tree.write("cgroup/a/cpuset.cpus", "0-7\n");
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(tree.text("cgroup/a/cpuset.cpus"), "0-7") << "what another program sets is the next decision's matter";
+}
+
 TEST(GroupSharingTest, TheEvenFallbackFitsIntoTheGroups) {
   Tree tree;
   tree.sysfs().cgroup2("a", 10).cgroup2("b", 20).resctrl().write("resctrl/info/MB/num_closids", "2\n");

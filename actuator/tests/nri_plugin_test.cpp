@@ -21,11 +21,12 @@ class FakeAgent : public ContainerAnswers {
   std::optional<ContainerAnswer> ask(ContainerQuestion question) override {
     asked.push_back(question);
     if (away) return std::nullopt;
-    return question.container == "app" ? ContainerAnswer{1, "web", cpus} : ContainerAnswer{1, "", ""};
+    return question.container == managed ? ContainerAnswer{1, "web", cpus} : ContainerAnswer{1, "", ""};
   }
   std::vector<ContainerQuestion> asked;
   std::string cpus = "2-3";
   bool away = false;
+  std::string managed = "app";
 };
 
 std::string id_of(char digit) { return std::string(64, digit); }
@@ -54,7 +55,8 @@ std::vector<Line> recorded() {
 
 TEST(NriPlugin, SaysToARuntimeWhatWasRecorded) {
   FakeAgent agent;
-  Plugin plugin({}, "0-1", agent);
+  KnownContainers containers;
+  Plugin plugin({}, "0-1", agent, containers);
   std::string said = plugin.registration();
   std::string expected;
   for (const Line& line : recorded()) {
@@ -139,7 +141,8 @@ class NriTalk : public testing::Test {
   }
 
   FakeAgent agent_;
-  Plugin plugin_{{}, "0-7", agent_};
+  KnownContainers containers_;
+  Plugin plugin_{{}, "0-7", agent_, containers_};
   int code_ = 0;
 };
 
@@ -195,6 +198,33 @@ TEST_F(NriTalk, ARestartedPluginDoesNotTakeWhatOneBeforeItSetForTheRuntimesOwn) 
   hear("Synchronize", request);
   EXPECT_EQ(updates_in(plugin_.catch_up().bytes).size(), 1) << "who has stopped is not asked about";
   EXPECT_EQ(updates_in(plugin_.follow({})), (std::map<std::string, std::string>{{id_of('a'), "0-7"}}));
+}
+
+TEST_F(NriTalk, ARuntimeThatStartsAnewGetsBackWhatItHadBefore) {
+  ASSERT_EQ(create(id_of('a'), "4-5"), "2-3");
+  ASSERT_EQ(create(id_of('b'), "6"), "2-3");
+  plugin_ = Plugin({}, "0-7", agent_, containers_);
+  wire::SynchronizeRequest request;
+  request.add_pods()->set_id("sandbox");
+  request.mutable_pods(0)->set_uid("1a");
+  fill(*request.add_containers(), id_of('a'), "2-3");
+  hear("Synchronize", request);
+  EXPECT_EQ(updates_in(plugin_.catch_up().bytes), (std::map<std::string, std::string>{{id_of('a'), "2-3"}}));
+  EXPECT_FALSE(containers_.contains(id_of('b'))) << "it went with the runtime";
+  EXPECT_EQ(updates_in(plugin_.follow({})), (std::map<std::string, std::string>{{id_of('a'), "4-5"}}));
+}
+
+TEST_F(NriTalk, AContainerThatIsOfNoServiceAnyMoreGetsBackWhatItHad) {
+  ASSERT_EQ(create(id_of('a'), "4-5"), "2-3");
+  agent_.managed = "another";
+  wire::UpdateContainerRequest request;
+  request.mutable_pod()->set_uid("1a");
+  fill(*request.mutable_container(), id_of('a'), "2-3");
+  hear("UpdateContainer", request);
+  ASSERT_TRUE(plugin_.behind());
+  EXPECT_EQ(updates_in(plugin_.catch_up().bytes), (std::map<std::string, std::string>{{id_of('a'), "4-5"}}));
+  EXPECT_FALSE(plugin_.behind());
+  EXPECT_EQ(plugin_.follow({{"web", "6"}}), "");
 }
 
 TEST_F(NriTalk, AListInPartsIsPutTogetherInAnyOrder) {

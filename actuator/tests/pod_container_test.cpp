@@ -67,6 +67,21 @@ TEST_F(PodContainerTest, WhatARuntimeOverwritesIsSetAgain) {
   EXPECT_EQ(cpus(scope_of("1a", 1)), "0-3");
 }
 
+TEST_F(PodContainerTest, WhatAContainerHadAtItsStartIsPutBackAlsoWhereTheRuntimeMayHaveWritten) {
+  start("web-0", "1a", 1, 10);
+  auto actuator = open();
+  ASSERT_TRUE(actuator);
+  ASSERT_EQ(actuator->apply(decision("0-3")).status, OutcomeStatus::Applied);
+  end("1a", 1);
+  EXPECT_EQ(ask(*actuator, question(Stage::Look, 2)), (ContainerAnswer{2, "lc", "0-3"}));
+  actuator->expect_overwriting();
+  tree_.cgroup2(scope_of("1a", 2), 20);
+  EXPECT_EQ(ask(*actuator, question(Stage::Start, 2)), (ContainerAnswer{2, "lc", "0-3"}));
+  EXPECT_EQ(cpus(scope_of("1a", 2)), "0-3");
+  ASSERT_TRUE(actuator->restore());
+  EXPECT_EQ(cpus(scope_of("1a", 2)), "");
+}
+
 TEST_F(PodContainerTest, TheContainersOfAWholePodInheritItsCpus) {
   config_.services[0].match.pod->container.clear();
   start("web-0", "1a", 1, 10);
@@ -149,7 +164,7 @@ TEST_F(PodContainerTest, WhoOnlyLooksSetsNothing) {
 TEST(AskOutOfTurn, OncePerBurstAndNotWhereTheKubeletFails) {
   AskPace pace;
   EXPECT_TRUE(pace.may_ask_out_of_turn(100));
-  pace.answered(100, true);
+  pace.answered(100);
   EXPECT_FALSE(pace.may_ask_out_of_turn(100.01));
   EXPECT_TRUE(pace.may_ask_out_of_turn(100.1));
   pace.failed(101);

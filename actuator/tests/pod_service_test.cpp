@@ -59,6 +59,57 @@ TEST_F(PodServiceTest, AKubeletThatGoesAwayTakesNothingAlong) {
   EXPECT_TRUE(journal()["originals"].empty());
 }
 
+// A kubelet that starts anew while the API server is away answers with an empty list.
+TEST_F(PodServiceTest, APodThatTheKubeletNoLongerTellsStaysUntilItsCgroupGoes) {
+  start("web-0", "1a", 1, 10);
+  std::vector<Pod> none;
+  {
+    auto actuator = open();
+    ASSERT_EQ(actuator->apply(decision("0-3")).status, OutcomeStatus::Applied);
+    kubelet_.list.swap(none);
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(actuator->reconcile());
+    EXPECT_FALSE(actuator->places()[0].absent) << actuator->places()[0].why;
+    EXPECT_THAT(actuator->places()[0].note, HasSubstr("the kubelet no longer tells pod shop/web-0"));
+    EXPECT_EQ(journal()["originals"].size(), 1U);
+    // Another pod that matches takes its place, as for one that is being deleted.
+    start("web-1", "2b", 2, 20);
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(actuator->reconcile());
+    EXPECT_EQ(actuator->places()[0].match.cgroup, scope_of("2b", 2));
+    kubelet_.list.swap(none);
+    stop("2b");
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(actuator->reconcile());
+    EXPECT_EQ(actuator->places()[0].match.cgroup, scope_of("1a", 1));
+    EXPECT_THAT(actuator->places()[0].note, testing::IsEmpty());
+  }
+  kubelet_.list.clear();
+  auto next = open();
+  ASSERT_TRUE(next->reconcile());
+  EXPECT_FALSE(next->places()[0].absent) << "the journal says where it is: " << next->places()[0].why;
+  EXPECT_EQ(cpus(scope_of("1a", 1)), "0-3");
+  stop("1a");
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(next->reconcile());
+  EXPECT_TRUE(next->places()[0].absent);
+  EXPECT_TRUE(journal()["originals"].empty());
+}
+
+TEST_F(PodServiceTest, AContainerThatRestartsIsAskedForEachSecondUntilItIsFound) {
+  start("web-0", "1a", 1, 10);
+  PodFinder finder(config_, &kubelet_);
+  const auto path_at = [&](double now_s) {
+    finder.look(now_s);
+    return finder.find("lc", *config_.services[0].match.pod).path;
+  };
+  EXPECT_EQ(path_at(0), scope_of("1a", 1));
+  fs::remove_all(tree_ / ("cgroup/" + scope_of("1a", 1)));
+  EXPECT_EQ(path_at(1), "") << "the kubelet still tells the old one";
+  tree_.cgroup2(scope_of("1a", 2), 20);
+  kubelet_.list[0].containers[0].id = id_of(2);
+  EXPECT_EQ(path_at(2), scope_of("1a", 2));
+  const int asked = kubelet_.asked;
+  for (int now_s = 3; now_s < 32; ++now_s) (void)path_at(now_s);
+  EXPECT_EQ(kubelet_.asked, asked) << "all are found";
+}
+
 TEST_F(PodServiceTest, WithoutAWordOfTheKubeletAStrangerIsNotManaged) {
   start("web-0", "1a", 1, 10);
   kubelet_.away = true;
@@ -123,10 +174,12 @@ TEST_F(PodServiceTest, AClaimedHashLeadsToNoOtherPod) {
   pod.config_hash = "bad";  // whoever makes a pod writes its annotations
   auto actuator = open();
   EXPECT_TRUE(actuator->places()[0].absent);
-  // Of a static pod the kubelet has no directory by its uid, and nobody else has the hash.
   kubelet_.list.erase(kubelet_.list.begin());
-  ASSERT_TRUE(actuator->reconcile());
-  ASSERT_TRUE(actuator->reconcile());
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(actuator->reconcile());
+  EXPECT_TRUE(actuator->places()[0].absent) << "the other pod runs, though the kubelet tells it no longer";
+  // Of a static pod the kubelet has no directory by its uid, and nobody else has the hash.
+  actuator = Error{ErrorKind::Busy, "", 0};
+  actuator = open();
   EXPECT_EQ(actuator->places()[0].match.cgroup, slice_of("bad"));
 }
 
@@ -159,6 +212,33 @@ TEST_F(PodServiceTest, CpusOfTheKubeletsCpuManagerAreLeftAloneUnlessTaken) {
     ASSERT_TRUE(actuator->reconcile());
     EXPECT_EQ(cpus(scope_of("1a", 1)), "0-1");
   }
+}
+
+TEST_F(PodServiceTest, AWholePodIsLeftAloneUntilTheCpusOfItsContainersAreKnown) {
+  config_.services[0].match.pod->container = "";
+  Pod& pod = start("web-0", "1a", 1, 10);
+  pod.guaranteed = true;
+  pod.containers[0].whole_cpus = 2;
+  pod.containers[0].id.clear();
+  {
+    auto actuator = open();
+    EXPECT_THAT(actuator->places()[0].why, HasSubstr("no container of pod shop/web-0 runs yet"));
+    tree_.write("cgroup/" + scope_of("1a", 1) + "/cpuset.cpus", "4-5\n");
+    pod.containers[0].id = id_of(1);
+    ASSERT_TRUE(actuator->reconcile());
+    EXPECT_THAT(actuator->places()[0].why, HasSubstr("has CPUs of its own from the kubelet's CPU manager"));
+    // Its next container has none: the operator switched the CPU manager off.
+    fs::remove_all(tree_ / ("cgroup/" + scope_of("1a", 1)));
+    tree_.cgroup2(scope_of("1a", 2), 20);
+    pod.containers[0].id = id_of(2);
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(actuator->reconcile());
+    EXPECT_FALSE(actuator->places()[0].absent) << actuator->places()[0].why;
+  }
+  // A container that has ended already says nothing, and a prelude is not waited for.
+  pod.containers[0].id = id_of(3);
+  EXPECT_TRUE(open()->places()[0].absent);
+  pod.containers[0].init = true;
+  EXPECT_FALSE(open()->places()[0].absent);
 }
 
 // Two services of annotations beside the one of the configuration.
@@ -262,6 +342,44 @@ TEST_F(AskingPodTest, AKubeletThatGoesAwayTakesNoServiceAlong) {
   EXPECT_EQ(actuator->places().size(), 1U);
 }
 
+TEST_F(AskingPodTest, AKubeletThatTellsNoPodsTakesNoServiceAlong) {
+  config_.services.clear();
+  ask("batch", "2b", 2, job);
+  auto actuator = open();
+  ASSERT_EQ(actuator->apply(division({{"shop.batch", "4-7"}})).status, OutcomeStatus::Applied);
+  kubelet_.list.clear();
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(actuator->places().size(), 1U);
+  EXPECT_EQ(cpus(scope_of("2b", 2)), "4-7");
+  tree_.write("cgroup/" + scope_of("2b", 2) + "/cgroup.procs", "");  // what is left of a pod
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(actuator->reconcile());
+  EXPECT_TRUE(actuator->places().empty());
+  EXPECT_TRUE(journal()["applied"].empty());
+}
+
+TEST_F(AskingPodTest, OfSeveralPodsOfOneNameTheManagedOneStaysOverARestart) {
+  config_.services.clear();
+  ask("web-1", "2b", 2, {{"class", "be"}, {"container", "app"}, {"service", "web"}});
+  auto actuator = open();
+  ASSERT_EQ(actuator->apply(division({{"shop.web", "4-7"}})).status, OutcomeStatus::Applied);
+  ask("web-0", "1a", 1, {{"class", "be"}, {"container", "app"}, {"service", "web"}});
+  for (int start = 0; start < 2; ++start) {
+    actuator = Error{ErrorKind::Busy, "", 0};
+    actuator = open();
+    ASSERT_TRUE(actuator->reconcile());
+    ASSERT_EQ(actuator->places().size(), 1U);
+    EXPECT_EQ(actuator->places()[0].match.cgroup, scope_of("2b", 2));
+    EXPECT_EQ(cpus(scope_of("2b", 2)), "4-7");
+  }
+  // A rollout: it goes, and another one beside the second comes.
+  stop("2b");
+  kubelet_.list.erase(kubelet_.list.begin());
+  ask("web-2", "3c", 3, {{"class", "be"}, {"container", "app"}, {"service", "web"}});
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(actuator->reconcile());
+  ASSERT_EQ(actuator->places().size(), 1U);
+  EXPECT_EQ(actuator->places()[0].match.cgroup, scope_of("1a", 1));
+}
+
 TEST_F(AskingPodTest, WhatOnePodAsksForIsSetForThatPodAlone) {
   config_.services.clear();
   config_.kubelet.discover.namespaces = {"*"};
@@ -278,11 +396,15 @@ TEST_F(AskingPodTest, WhatOnePodAsksForIsSetForThatPodAlone) {
 
 TEST(AskPaceTest, AsksAtOnceWhenSomethingChangedAndSeldomOtherwise) {
   AskPace pace;
+  const auto answer = [&](double now_s, bool all_found) {
+    pace.answered(now_s);
+    pace.judged(all_found);
+  };
   EXPECT_TRUE(pace.due(0));
-  pace.answered(0, true);
+  answer(0, true);
   EXPECT_FALSE(pace.due(29));
   EXPECT_TRUE(pace.due(30));
-  pace.answered(30, true);
+  answer(30, true);
   pace.changed(30.2);
   EXPECT_FALSE(pace.due(30.5)) << "not twice a second";
   EXPECT_TRUE(pace.due(31));
@@ -290,7 +412,7 @@ TEST(AskPaceTest, AsksAtOnceWhenSomethingChangedAndSeldomOtherwise) {
   for (double now = 31; now < 131; now += 0.5) {
     if (!pace.due(now)) continue;
     ++asked;
-    pace.answered(now, false);
+    answer(now, false);
   }
   EXPECT_LE(asked, 14) << "who is not here is not asked for all the time";
   pace.failed(200);

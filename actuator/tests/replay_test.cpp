@@ -195,7 +195,9 @@ class CountingMachine : public Machine {
   const Platform& platform() const override { return platform_; }
   const std::map<std::string, std::string>& missing() const override { return missing_; }
   Result<std::vector<Assignment>> read() override { return std::vector<Assignment>{}; }
-  Outcome apply(const Decision& decision, bool dry_run, const std::vector<Assignment>& /*held*/) override {
+  Outcome apply(const Decision& decision, bool dry_run, const std::vector<Assignment>& held) override {
+    supposed = held;
+    if (refuses) return {decision.seq, OutcomeStatus::Refused, "", 1.0};
     return {decision.seq, dry_run ? OutcomeStatus::DryRun : OutcomeStatus::Applied, "", 1.0};
   }
   Status reconcile() override {
@@ -207,6 +209,8 @@ class CountingMachine : public Machine {
   Status restore() override { return done(); }
   Decision even_decision() const override { return {}; }
   int reconciled = 0;
+  bool refuses = false;
+  std::vector<Assignment> supposed;
 
  private:
   Platform platform_;
@@ -219,12 +223,32 @@ TEST(Replay, TakesInWhatWasBornMeanwhileButNotWhenItOnlyLooks) {
   RecordedDecision recorded;
   recorded.decision.seq = 5;
   recorded.outcome = Outcome{5, OutcomeStatus::Unchanged, "", std::nullopt};
-  EXPECT_EQ(replay_one(machine, recorded, true).outcome.status, OutcomeStatus::DryRun);
+  std::vector<Assignment> held;
+  EXPECT_EQ(replay_one(machine, recorded, true, held).outcome.status, OutcomeStatus::DryRun);
   EXPECT_EQ(machine.reconciled, 0);
-  const Replayed one = replay_one(machine, recorded, false);
+  const Replayed one = replay_one(machine, recorded, false, held);
   EXPECT_EQ(machine.reconciled, 1) << "an error of it is told, the decision is applied";
   EXPECT_EQ(one.outcome.status, OutcomeStatus::Applied);
   EXPECT_EQ(one.agrees, true);
+}
+
+TEST(Replay, ALookGoesOnAsIfItsDecisionsHadBeenApplied) {
+  CountingMachine machine;
+  RecordedDecision recorded;
+  recorded.decision.assignments = {{"lc", "0-2", {}, {}, {}, {}}};
+  recorded.decision.assignments[0].levers.memory_mib = 512;
+  std::vector<Assignment> held = {{"lc", "0-1", {}, {}, 0xf, {}}, {"be", {}, {}, {}, {}, {}}};
+  const std::vector<Assignment> found = held;
+  machine.refuses = true;
+  (void)replay_one(machine, recorded, true, held);
+  machine.refuses = false;
+  (void)replay_one(machine, recorded, true, held);
+  EXPECT_EQ(machine.supposed, found) << "a refused decision sets nothing";
+  (void)replay_one(machine, recorded, true, held);
+  std::vector<Assignment> then = found;
+  then[0].cpus = "0-2";
+  then[0].levers.memory_mib = 512;
+  EXPECT_EQ(machine.supposed, then);
 }
 
 }  // namespace

@@ -86,6 +86,9 @@ TEST(AgentMetrics, SilenceShowsAsStateReasonAndAge) {
   silent.failure = AskFailure::Busy;
   silent.fell_back = true;
   silent.missing = {"latency.moses", "perf_events"};
+  TurnReport nobody_there;
+  nobody_there.idle = true;
+  metrics.turn(nobody_there, 101.5, 0.01, 0);
   metrics.turn(silent, 102, 0.01, 3);
   const auto now = samples(metrics);
   EXPECT_EQ(now.at("osml_agent_state{state=\"fallback\"}"), 1);

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "resctrl/info.h"
+#include "resctrl/knobs.h"
 #include "tree.h"
 
 namespace osml::resctrl {
@@ -40,7 +41,15 @@ TEST(ResctrlInfoTest, TellsAmdUnitsFromPercent) {
 TEST(ResctrlInfoTest, TellsMegabytesPerSecond) {
   Tree tree;
   tree.resctrl().write("resctrl/schemata", "MB:0=4294967295\nL3:0=fffff\n");
-  EXPECT_EQ(read_info(tree.roots())->mb->unit, BandwidthUnit::Mbps);
+  tree.write("resctrl/info/MB/bandwidth_gran", "7\n");
+  const auto info = read_info(tree.roots());
+  EXPECT_EQ(info->mb->unit, BandwidthUnit::Mbps);
+  EXPECT_EQ(info->mb->max, 15'999'998U) << "a decision may name it, and so it may where the kernel rounds it up";
+  EXPECT_EQ(info->mb->found, info->mb->max);
+  const Site site{tree.roots(), tree / "resctrl/osml-lc", {}, *info};
+  const MbaKnob knob(site);
+  for (const char* read : {"100", "105"}) EXPECT_TRUE(knob.same(read, "100")) << read;
+  for (const char* read : {"99", "101", "112"}) EXPECT_FALSE(knob.same(read, "100")) << read;
 }
 
 TEST(ResctrlInfoTest, CodeAndDataAreOneCache) {

@@ -2,11 +2,15 @@
 #include <gmock/gmock.h>
 #include <grp.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <sstream>
 
 #include "scratch_tree.h"
 #include "telemetry/latency_sources.h"
@@ -101,6 +105,23 @@ TEST_F(DatagramTest, GarbageIsIgnoredAndCounted) {
   EXPECT_EQ(service.send(R"({"p99_ms": 4})"), 0);
   EXPECT_EQ(next()->p99_ms, 4.0) << "garbage beside it does not cost a good one";
   EXPECT_EQ((*socket_)->ignored(), 5U);
+}
+
+TEST_F(DatagramTest, GarbageIsToldOnce) {
+  std::ostringstream log;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  const Sender service(path());
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(service.send("hello"), 0);
+    EXPECT_FALSE(next());
+    EXPECT_FALSE(next()) << "a quiet interval";
+  }
+  spdlog::set_default_logger(before);
+  const std::string told = log.str();
+  EXPECT_THAT(told, HasSubstr("1 datagrams ignored"));
+  EXPECT_EQ(told.find("ignored"), told.rfind("ignored")) << told;
 }
 
 TEST_F(DatagramTest, AFloodDoesNotHoldTheAgentUp) {

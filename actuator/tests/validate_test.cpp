@@ -34,6 +34,7 @@ struct Node {
   std::vector<KnobSet> knobs;
   Decision decision;
   std::vector<Assignment> held;
+  std::map<std::string, Wanted> last;
 
   Node() {
     config.node = decision.node = "n";
@@ -61,7 +62,7 @@ struct Node {
     decision.assignments = {{"lc", "0-3", {}, {}, 0x3ff, 100}, {"be", "4-7", {}, {}, 0xffc00, 50}};
   }
   [[nodiscard]] std::string why() const {
-    return refusal(decision, config, platform, knobs, {}, held).value_or("accepted");
+    return refusal(decision, config, platform, knobs, {}, held, last).value_or("accepted");
   }
 };
 
@@ -204,6 +205,32 @@ TEST(ValidateTest, TheFirstDecisionIsNoStep) {
   Node node;
   limits(node).max_core_step = 1;
   limits(node).max_way_step = 1;
+  EXPECT_EQ(node.why(), "accepted");
+}
+
+TEST(ValidateTest, WhatADecisionLeavesOutCountsAsAll) {
+  Node node;
+  limits(node).max_core_step = 1;
+  limits(node).max_way_step = 12;
+  node.last["lc"] = {{Aspect::Cpus, "0-1"}};
+  has_now(node, Aspect::Cpus, "0-1");
+  lc(node).cpus.reset();
+  EXPECT_EQ(node.why(),
+            "service 'lc': cpus, which the decision leaves out, is 6 more than now, above the limit max_core_step 1");
+  limits(node).max_core_step = 6;
+  EXPECT_EQ(node.why(), "accepted");
+  // And then the way back is as far.
+  node.last["lc"] = {{Aspect::Quota, "2"}};
+  has_now(node, Aspect::Cpus, "");
+  lc(node).cpu_quota = 2;
+  lc(node).cpus = "0";
+  EXPECT_NE(node.why().find("cpus 0 is 7 less than now, above the limit max_core_step 6"), std::string::npos)
+      << node.why();
+  lc(node).cpus = "0-1";
+  EXPECT_EQ(node.why(), "accepted") << "20 ways become 10";
+  limits(node).max_way_step = 9;
+  EXPECT_NE(node.why().find("way_mask 3ff is 10 less than now"), std::string::npos) << node.why();
+  node.last["lc"][Aspect::Ways] = "7fe";  // of a service that was started anew, whose group is not made again yet
   EXPECT_EQ(node.why(), "accepted");
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from pathlib import Path
 
@@ -46,9 +47,12 @@ def run(agent: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(agent), *arguments], capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_the_curve_is_measured_restored_and_used(agent: Path, node: Path, tmp_path: Path) -> None:
-    config, curve = node / "agent.yaml", tmp_path / "curve.json"
-    common = ["calibrate-mba", "--config", str(config), "--out", str(curve)]
+def test_the_curve_is_measured_restored_and_used(
+    agent: Path, node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, curve = node / "agent.yaml", tmp_path / "mba-curve.json"
+    monkeypatch.chdir(tmp_path)  # where the curve goes that no --out places elsewhere
+    common = ["calibrate-mba", "--config", str(config)]
     unknown = run(agent, *common, "--service", "silo")
     assert (unknown.returncode, curve.exists()) == (2, False)
     assert "is not a best-effort job" in unknown.stderr
@@ -84,6 +88,25 @@ def test_the_curve_is_measured_restored_and_used(agent: Path, node: Path, tmp_pa
     shown = json.loads(run(agent, "show", "--config", str(config), "--json").stdout)["assignments"]
     assert {one["service"]: one["mba"] for one in shown}["stream"] == round(points[40] * 1000)
     run(agent, "restore", "--config", str(config))
+
+
+def test_a_signal_ends_it_in_order(agent: Path, node: Path, tmp_path: Path) -> None:
+    group, curve = node / "resctrl" / "osml-stream", tmp_path / "curve.json"
+    arguments = ["--config", str(node / "agent.yaml"), "--out", str(curve), "--service", "stream"]
+    slow = ["--settle-s", "600", "--measure-s", "600"]
+    with subprocess.Popen(
+        [str(agent), "calibrate-mba", *arguments, *slow], stderr=subprocess.PIPE, text=True
+    ) as calibration:
+        try:
+            wait_until(group.exists, "the first throttle", [], 120)
+            calibration.send_signal(signal.SIGINT)
+            _, said = calibration.communicate(timeout=120)
+        finally:
+            calibration.kill()
+    assert calibration.returncode == 1
+    assert "a signal stopped the calibration" in said
+    assert not group.exists()
+    assert not curve.exists()
 
 
 def test_a_node_without_mba_says_so(agent: Path, children: Children, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ Result<std::vector<Assignment>> Actuator::read() {
     }
     if (const auto mask = parse_unsigned(value_of(set, Aspect::Ways), 16)) assignment.way_mask = *mask;
     if (const auto mba = parse_unsigned(value_of(set, Aspect::Mba))) {
-      assignment.mba = static_cast<unsigned>(*mba);
+      assignment.mba = static_cast<unsigned>(std::min<std::uint64_t>(*mba, most_mba));
       if (state_->curve) assignment.mba = mbps(state_->curve->gbps_of(*assignment.mba));
     }
     assignment.levers = levers_of(set);
@@ -123,13 +123,16 @@ Outcome Actuator::apply(const Decision& decision, bool dry_run, const std::vecto
   if (state_->options.read_only && !dry_run) return failed(read_only());
   if (const auto seen = state_->refresh(); !seen) return failed(seen.error());
   if (!dry_run) {
-    if (const Status whole = state_->heal(); !whole) return failed(whole.error());
+    // What it could not undo is no reason not to set the rest: a decision says what all have.
+    const Status whole = state_->heal();
+    if (!whole && state_->journal.pending.empty()) return failed(whole.error());
   }
   std::set<std::string> excused = state_->excused;
   for (const Place& place : state_->places) {
     if (place.absent) excused.insert(place.service);
   }
-  if (const auto why = refusal(decision, *state_->config, state_->platform, state_->knobs, excused, held)) {
+  if (const auto why =
+          refusal(decision, *state_->config, state_->platform, state_->knobs, excused, held, state_->last_decided())) {
     return finish({decision.seq, OutcomeStatus::Refused, *why, std::nullopt});
   }
   const Decision present = state_->about_present(decision);
@@ -144,6 +147,9 @@ Outcome Actuator::apply(const Decision& decision, bool dry_run, const std::vecto
   for (const Prepared& prepared : *changes) plain.push_back(prepared.change);
   const std::vector<Step> steps = plan(plain, {state_->platform.min_way_bits, state_->platform.sparse_masks});
   if (dry_run) return finish({decision.seq, OutcomeStatus::DryRun, lines_of(*changes, steps), std::nullopt});
+  if (state_->give_up_undoing()) {
+    if (const Status saved = state_->keep_journal(); !saved) return failed(saved.error());
+  }
   if (steps.empty()) {
     if (const Status settled = state_->settle(wanted); !settled) return failed(settled.error());
     return finish({decision.seq, OutcomeStatus::Unchanged, "", std::nullopt});
@@ -156,6 +162,7 @@ Status Actuator::reconcile() {
   const Status kept = state_->journal_unsaved ? state_->keep_journal() : done();
   const auto changed = state_->look();
   if (!changed) return changed.error();
+  const Status undone = state_->heal();
   Status left = state_->leave_absent();
   const bool overwritten = std::exchange(state_->overwritten, false);
   const bool regroup = state_->regroup || state_->has_lost_group();
@@ -165,6 +172,7 @@ Status Actuator::reconcile() {
   Status monitored = state_->monitor_only_groups();
   Status followed = state_->follow_tasks();
   Status clocked = state_->follow_clocks();
+  if (!undone) return undone;
   if (!kept) return kept;
   if (!left) return left;
   if (!again) return again;
@@ -213,12 +221,14 @@ Status Actuator::look() {
 
 Status Actuator::restore() {
   if (state_->options.read_only) return read_only();
-  if (Status whole = state_->heal(); !whole) return whole;
+  // What cannot be undone must not keep the settings of the others in force.
+  (void)state_->heal();
+  const bool given_up = state_->give_up_undoing();
   const bool nothing = state_->journal.originals.empty() && state_->journal.applied.empty();
-  if (nothing && !state_->journal_unsaved) return done();
-  state_->journal.applied.clear();
+  if (nothing && !given_up && !state_->journal_unsaved) return done();
   const auto tree = state_->lock_resctrl();
   if (!tree) return tree.error();
+  state_->journal.applied.clear();
   Status back = restore_all(state_->journal.originals, state_->roots_to_restore(), state_->resctrl);
   if (Status saved = state_->keep_journal(); !saved) return saved;
   return back;

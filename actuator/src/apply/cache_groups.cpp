@@ -23,6 +23,23 @@ std::map<std::string, Wanted> Actuator::State::wanted_of(const Decision& decisio
   return wanted;
 }
 
+// A guest has the ways of its host.
+std::map<std::string, Wanted> Actuator::State::last_decided() const {
+  std::map<std::string, Wanted> last;
+  for (const Applied& applied : journal.applied) {
+    Wanted& values = last[applied.service] = applied.values;
+    const auto tasks = values.find(Aspect::Tasks);
+    if (tasks == values.end()) continue;
+    for (const Applied& host : journal.applied) {
+      const auto ways = host.values.find(Aspect::Ways);
+      if (osml::resctrl::group_name(host.service) == tasks->second && ways != host.values.end()) {
+        values[Aspect::Ways] = ways->second;
+      }
+    }
+  }
+  return last;
+}
+
 std::optional<std::string> Actuator::State::groups_refusal(const Decision& decision) const {
   if (!group_room) return std::nullopt;
   std::map<std::string, Wanted> wanted;

@@ -87,7 +87,8 @@ void Actuator::State::follow_pods() {
   const auto of_file = [](const ServiceConfig& one) { return !one.spec.source.has_value(); };
   const auto first = std::find_if_not(services.begin(), services.end(), of_file);
   targets.see_pods(locator.kubelet()->good);
-  Discovered now = discover(*pods, config->kubelet.discover, {services.begin(), first}, discovered.services, targets);
+  const std::vector<ServiceConfig>& before = found_before.empty() ? discovered.services : found_before;
+  Discovered now = discover(*pods, config->kubelet.discover, {services.begin(), first}, before, targets);
   tell(now, discovered);
   for (const ServiceConfig& one : discovered.services) unasked.insert(one.spec.name);
   for (const ServiceConfig& one : now.services) unasked.erase(one.spec.name);
@@ -108,12 +109,16 @@ Result<bool> Actuator::State::look() {
 }
 
 Status Actuator::State::remember_places() {
-  bool by_name = false;
   for (const Applied& applied : journal.applied) {
-    by_name = by_name || !applied.match.found_by.empty();
-    locator.remember(applied.service, applied.match);
+    if (applied.match.found_by.empty()) continue;
+    ServiceConfig& known = found_before.emplace_back();
+    known.spec.name = applied.service;
+    known.match = applied.match;
   }
-  if (!by_name) return done();
+  if (found_before.empty()) return done();
+  follow_pods();  // of several pods of one name the one that has it already
+  found_before.clear();
+  for (const Applied& applied : journal.applied) locator.remember(applied.service, applied.match);
   const auto seen = look();
   return seen ? done() : Status(seen.error());
 }

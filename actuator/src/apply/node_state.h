@@ -36,7 +36,8 @@ struct Actuator::State {
   TargetBook targets;
   bool targets_unsaved = false;  // the file does not have them
   Discovered discovered;
-  std::set<std::string> unasked;  // services that no pod asks for any more, until nothing of them is left
+  std::vector<ServiceConfig> found_before;  // as the journal says; empty but at the start
+  std::set<std::string> unasked;            // services that no pod asks for any more, until nothing of them is left
   ActuatorOptions options;
   Locator locator;
   Fd lock;  // state_dir/lock, held as long as this lives
@@ -75,6 +76,9 @@ struct Actuator::State {
   // Lock of state_dir, journal, and undoing what a crash left behind.
   Status take_over();
   Status heal();
+  // For whoever sets or restores everything: what could not be undone is nothing to undo any more. True where there was
+  // something.
+  bool give_up_undoing();
   // Forgets what a reboot has undone, and says so.
   Status drop_stale();
   // Restores what was set for services that the configuration no longer has, or has elsewhere or by another backend.
@@ -116,6 +120,8 @@ struct Actuator::State {
 
   // What each service's knobs get, with groups shared where there are too few.
   [[nodiscard]] std::map<std::string, Wanted> wanted_of(const Decision& decision) const;
+  // What the last decision set, by service.
+  [[nodiscard]] std::map<std::string, Wanted> last_decided() const;
   // One sentence where the decision needs more cache groups than there are.
   [[nodiscard]] std::optional<std::string> groups_refusal(const Decision& decision) const;
   // Services whose traffic the agent itself counts, so that nobody else may be in their group.

@@ -14,6 +14,13 @@ void note(Status& first, const Status& status) {
   if (first && !status) first = status;
 }
 
+// What the last decision set is there. A cgroup that came since has nothing of it, and what it has instead is not in
+// the journal before follow_cgroups() has looked.
+bool is_where_it_was(const Applied& known, const KnobSet& set) {
+  const bool moved = !set.absent && known.match != set.match;
+  return known.there == !set.absent && known.cgroup_inode == set.cgroup_inode && !moved;
+}
+
 }  // namespace
 
 // A cache domain that was offline comes back with the full mask for everybody, and v1 cpusets forget CPUs.
@@ -23,7 +30,8 @@ Status Actuator::State::reapply() {
   if (!tree) return tree.error();
   for (const KnobSet& set : knobs) {
     if (set.absent) continue;
-    if (const Applied* applied = journal.applied_to(set.service)) note(first, set_again(set, applied->values));
+    const Applied* applied = journal.applied_to(set.service);
+    if (applied != nullptr && is_where_it_was(*applied, set)) note(first, set_again(set, applied->values));
   }
   return first;
 }
@@ -32,7 +40,10 @@ bool Actuator::State::has_lost_group() const {
   return std::any_of(knobs.begin(), knobs.end(), [this](const KnobSet& set) {
     Knob* group = set.find(Aspect::Group);
     const Applied* applied = journal.applied_to(set.service);
-    if (group == nullptr || set.absent || applied == nullptr || !applied->values.contains(Aspect::Group)) return false;
+    if (group == nullptr || set.absent || applied == nullptr || !is_where_it_was(*applied, set)) return false;
+    // A guest in the group of another service has none, and is to have none.
+    const auto wanted = applied->values.find(Aspect::Group);
+    if (wanted == applied->values.end() || wanted->second.empty()) return false;
     const auto now = group->read();
     return now && now->empty();
   });
@@ -57,16 +68,15 @@ Status Actuator::State::follow_cgroups() {
   for (const KnobSet& set : knobs) {
     const Applied* known = journal.applied_to(set.service);
     if (known == nullptr) continue;
-    const bool moved = !set.absent && known->match != set.match;
-    const bool same = known->there == !set.absent && known->cgroup_inode == set.cgroup_inode && !moved;
-    if (same || !set.looked_at) continue;
+    if (is_where_it_was(*known, set) || !set.looked_at) continue;
     Applied fresh = *known;
     fresh.match = set.match;
     fresh.there = !set.absent;
     fresh.cgroup_inode = set.cgroup_inode;
     if (!set.absent) {
+      const auto tree = lock_resctrl();
       const Journal before = journal;
-      Status noted = note_originals({{set.service, fresh.values}});
+      Status noted = tree ? note_originals({{set.service, fresh.values}}) : Status(tree.error());
       if (noted) noted = keep_journal();
       if (!noted) journal = before;
       const Status written = noted ? set_again(set, fresh.values) : noted;
@@ -130,7 +140,7 @@ Status Actuator::State::follow_tasks() {
   Status first = done();
   for (const KnobSet& set : knobs) {
     const Applied* applied = journal.applied_to(set.service);
-    if (applied == nullptr || set.absent) continue;
+    if (applied == nullptr || set.absent || !is_where_it_was(*applied, set)) continue;
     for (const auto& [aspect, value] : applied->values) {
       if (Knob* knob = set.find(aspect)) note(first, knob->reconcile(value));
     }

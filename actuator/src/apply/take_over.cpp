@@ -1,5 +1,6 @@
 // What an agent does first: take the state directory, and bring order into what the last one left.
 #include <algorithm>
+#include <utility>
 
 #include "apply/node_state.h"
 #include "apply/restore.h"
@@ -44,7 +45,8 @@ Status Actuator::State::take_over() {
   if (Status dropped = drop_stale(); !dropped) return dropped;
   clocks = {};  // the journal says what was found before their limits
   if (const auto seen = refresh(); !seen) return seen.error();
-  if (Status whole = heal(); !whole) return whole;
+  // reconcile() tries again, and the other services need not wait for that.
+  if (const Status whole = heal(); !whole) say(whole.error().message);
   if (Status remembered = remember_places(); !remembered) return remembered;
   return restore_strays();
 }
@@ -87,6 +89,14 @@ Status Actuator::State::heal() {
   if (later > 0) say(undone.error().message);
   say("the agent undid " + std::to_string(steps) + " settings of an interrupted transaction");
   return done();
+}
+
+// What was found before the first change stays among the originals.
+bool Actuator::State::give_up_undoing() {
+  for (const Saved& left : journal.pending) {
+    if (journal.find(left.name) == nullptr) journal.originals.push_back(left);
+  }
+  return !std::exchange(journal.pending, {}).empty();
 }
 
 bool Actuator::State::is_stray(const KnobName& name) const {

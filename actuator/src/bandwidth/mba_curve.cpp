@@ -6,7 +6,6 @@
 
 #include "base/number.h"
 #include "base/units.h"
-#include "config/config.h"
 
 namespace osml {
 

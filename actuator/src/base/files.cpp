@@ -27,7 +27,9 @@ Status write_all(int fd, std::string_view text, const std::string& name) {
   return done();
 }
 
-Status sync_directory(const fs::path& path) {
+// Empty: the directory in which we are.
+Status sync_directory(const fs::path& parent) {
+  const fs::path path = parent.empty() ? fs::path(".") : parent;
   const Fd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory.valid()) return errno_error(errno, "cannot open " + path.string());
   if (::fsync(directory.get()) != 0) return errno_error(errno, "cannot fsync " + path.string());

@@ -3,14 +3,14 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <chrono>
+#include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "apply/actuator.h"
 #include "base/clock.h"
 #include "base/number.h"
 #include "cli/commands.h"
+#include "cli/stops.h"
 #include "cli/table.h"
 #include "resctrl/monitor.h"
 
@@ -39,6 +39,7 @@ Decision throttle_decision(const Config& config, const std::string& service, uns
   Decision decision;
   decision.node = config.node;
   decision.policy = "calibrate-mba";
+  decision.own = true;
   for (const ServiceConfig& one : config.services) {
     Assignment assignment;
     assignment.service = one.spec.name;
@@ -59,17 +60,22 @@ Result<std::uint64_t> traffic(const Actuator& actuator, const std::string& servi
 }
 
 CalibrationBench bench_of(Actuator& actuator, const Config& config, const Calibration& calibration,
-                          const NodeClock& clock) {
+                          const NodeClock& clock, Stops& stops) {
   CalibrationBench bench;
+  // Told while it waits, it fails at the next look, and what was set is restored.
+  const auto stopped = std::make_shared<bool>(false);
   bench.throttle = [&actuator, &config, &calibration](unsigned setting) -> Status {
     const Outcome outcome = actuator.apply(throttle_decision(config, calibration.service, setting));
     if (took_effect(outcome)) return done();
     return Error{outcome.status == OutcomeStatus::Refused ? ErrorKind::Input : ErrorKind::Io,
                  text_of(outcome.status) + ": " + outcome.message, 0};
   };
-  bench.total_bytes = [&actuator, &calibration] { return traffic(actuator, calibration.service); };
-  bench.wait = [&config](double seconds) {
-    std::this_thread::sleep_for(std::chrono::duration<double>(seconds / config.time_scale));
+  bench.total_bytes = [&actuator, &calibration, stopped]() -> Result<std::uint64_t> {
+    if (*stopped) return Error{ErrorKind::Io, "a signal stopped the calibration", 0};
+    return traffic(actuator, calibration.service);
+  };
+  bench.wait = [&config, &stops, stopped](double seconds) {
+    *stopped = *stopped || stops.told_until(monotonic_s() + seconds / config.time_scale);
   };
   bench.now_s = [&clock] { return clock.now_s(); };
   bench.measured = [](const CurvePoint& point) {
@@ -103,6 +109,7 @@ Status calibrate_mba(const Options& options, const Calibration& calibration, std
         ErrorKind::Input,
         "--service '" + calibration.service + "' is not a best-effort job (class be) in " + options.config.string(), 0};
   }
+  Stops stops;  // before the machine is touched
   auto actuator = Actuator::open(*config, {.read_only = options.dry_run, .fault_injection = options.fault_injection});
   if (!actuator) return actuator.error();
   const auto range = hardware_range(*actuator);
@@ -117,8 +124,9 @@ Status calibrate_mba(const Options& options, const Calibration& calibration, std
   }
   const NodeClock clock(config->time_scale);
   const auto curve = calibrate(*range, settings, {calibration.settle_s, calibration.measure_s},
-                               bench_of(*actuator, *config, calibration, clock));
+                               bench_of(*actuator, *config, calibration, clock, stops));
   Status restored = actuator->restore();
+  if (!curve && !restored) spdlog::error("{}", restored.error().message);
   if (!curve) return curve.error();
   if (!restored) return restored;
   const std::string text = format_curve(*curve, config->node, calibration.service);

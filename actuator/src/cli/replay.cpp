@@ -1,12 +1,9 @@
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <csignal>
-
 #include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/replay_report.h"
+#include "cli/stops.h"
 #include "replay/pace.h"
 #include "report/log.h"
 
@@ -14,40 +11,19 @@ namespace osml::cli {
 
 namespace {
 
-constexpr double longest_nap_s = 3600;
-
-// SIGTERM, SIGINT and a terminal that goes (SIGHUP) end a replay between two decisions, so that on_exit is obeyed.
-class Stops {
- public:
-  Stops() {
-    sigemptyset(&set_);
-    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set_, signal);
-    ::sigprocmask(SIG_BLOCK, &set_, nullptr);
-  }
-  // Sleeps until then; true where it was told to stop.
-  bool told_until(double monotonic) {
-    while (true) {
-      const double left_s = std::clamp(monotonic - monotonic_s(), 0.0, longest_nap_s);
-      const auto whole = static_cast<time_t>(left_s);
-      const timespec wait{whole, static_cast<long>((left_s - static_cast<double>(whole)) * 1e9)};
-      if (::sigtimedwait(&set_, nullptr, &wait) > 0) return true;
-      if (errno != EINTR && monotonic_s() >= monotonic) return false;
-    }
-  }
-
- private:
-  sigset_t set_{};
-};
-
 // Until the end of the record or a signal. The error: somebody changed the file since it was checked, or reads no more.
 Result<bool> apply_all(RecordFile& file, Machine& machine, Stops& stops, Pace pace, bool dry_run,
                        ReplayReport& report) {
+  std::vector<Assignment> held;  // in a dry run
+  if (dry_run) {
+    if (auto found = machine.read()) held = std::move(*found);
+  }
   while (true) {
     auto recorded = file.next();
     if (!recorded) return recorded.error();
     if (!*recorded) return false;
     if (stops.told_until(pace.due_s((*recorded)->time_s, monotonic_s()))) return true;
-    report.add(replay_one(machine, std::move(**recorded), dry_run));
+    report.add(replay_one(machine, std::move(**recorded), dry_run, held));
     if (!report.is_heard()) {
       return Error{ErrorKind::Io, "standard output cannot be written; the replay stopped before the end of the record"};
     }

@@ -43,6 +43,21 @@ Result<Config> config_to_restore(const Options& options) {
   return known;
 }
 
+// A configuration that can be read may be of no use here: its curve has gone, its CPUs are offline.
+Result<Actuator> open_to_restore(const Options& options, const Config& config) {
+  auto actuator = Actuator::open(config);
+  if (actuator || actuator.error().kind == ErrorKind::Busy) return actuator;
+  Options by_journal = options;
+  by_journal.state_dir = config.state_dir;
+  const auto known = config_of_journal(by_journal);
+  if (!known) return actuator;
+  auto again = Actuator::open(*known);
+  if (!again) return actuator;
+  spdlog::warn("{}\nthe configuration cannot be used here, so the agent restores by the journal in {}",
+               actuator.error().message, known->state_dir.string());
+  return again;
+}
+
 }  // namespace
 
 Status restore(const Options& options, bool obey_on_exit, std::ostream& out) {
@@ -60,7 +75,7 @@ Status restore(const Options& options, bool obey_on_exit, std::ostream& out) {
     if (options.json) out << nlohmann::json{{"status", "dry_run"}, {"would_restore", list}}.dump(2) << '\n';
     return done();
   }
-  auto actuator = Actuator::open(*config);
+  auto actuator = open_to_restore(options, *config);
   if (!actuator) return actuator.error();
   if (!actuator->healed().empty()) spdlog::warn("{}", actuator->healed());
   Status back = actuator->restore();

@@ -31,13 +31,15 @@ AskError failed_status(const HttpAnswer& answer, const std::string& url) {
   const bool busy = answer.status == 429 || answer.status == 503;
   const bool refused = answer.status >= 400 && answer.status < 500;
   error.failure = busy ? AskFailure::Busy : refused ? AskFailure::Refused : AskFailure::Broken;
+  const auto words = server_message(answer.body);
+  const bool of_question = answer.status == 400 || answer.status == 413 || answer.status == 422;
+  error.of_question = of_question && words;
   if (busy) error.retry_after_s = answer.retry_after_s;
   error.message = url + " answered HTTP " + std::to_string(answer.status) + ": ";
   if (answer.status >= 300 && answer.status < 400) {
     error.message += "the agent does not follow redirects; set server.url to the final address";
   } else {
-    error.message +=
-        server_message(answer.body).value_or("expected JSON, got " + describe(answer) + "; " + is_it_the_server);
+    error.message += words.value_or("expected JSON, got " + describe(answer) + "; " + is_it_the_server);
   }
   return error;
 }

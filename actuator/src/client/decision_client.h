@@ -22,6 +22,7 @@ struct AskError {
   AskFailure failure = AskFailure::Unreachable;
   std::string message;
   std::optional<double> retry_after_s;  // wall time
+  bool of_question = false;             // the server itself says that it cannot use what it was sent
 };
 
 class Answer {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/printable.h"
 #include "client/curl_setup.h"
 
 namespace osml {
@@ -92,10 +93,12 @@ Result<const HttpAnswer*> HttpConnection::perform(const std::string& url) {
 
 std::string describe(const HttpAnswer& answer) {
   constexpr std::size_t longest = 60;
+  constexpr std::size_t longest_type = 100;
   std::string start = answer.body.substr(0, longest);
   std::replace_if(
       start.begin(), start.end(), [](char c) { return c < ' ' || c > '~'; }, '.');
-  const std::string type = answer.content_type.empty() ? "no content type" : answer.content_type;
+  const std::string type =
+      answer.content_type.empty() ? "no content type" : printable(answer.content_type, longest_type);
   if (start.empty()) return type + ", empty";
   return type + " beginning with '" + start + "'";
 }

@@ -115,9 +115,6 @@ struct LatencySource {
   bool operator==(const LatencySource&) const = default;
 };
 
-// The largest throttle, in MB/s, the smallest unit that there is.
-constexpr unsigned most_mba = 16'000'000;
-
 // What decisions may set, beyond cores and ways, which policies know of too (Service).
 struct Limits {
   bool min_cores_given = false;                    // else a quota may be less than the one core that is the default

@@ -101,15 +101,16 @@ Status AffinityKnob::restore(const std::string& snapshot) {
   if (Status usable = probe(); !usable) return usable;  // threads that nobody can see have not gone
   auto members = member_tids(roots_, match_);
   if (!members) return members.error();
+  Status first = done();  // one thread's trouble is not the others'
   const ThreadRecords records(roots_.proc, snapshot);
   for (const pid_t tid : records.with_recorded(std::move(*members))) {
     const std::string* known = records.find(tid);
     if (known == nullptr) known = records.find(process_of(roots_.proc, tid));
     const auto cpus = known == nullptr ? Result<CpuSet>(any_cpu()) : parse_cpulist(*known);
-    if (!cpus) return cpus.error();
-    if (Status set = set_mask(tid, *cpus); !set && set.error().code != ESRCH) return set;
+    const Status set = cpus ? set_mask(tid, *cpus) : Status(cpus.error());
+    if (first && !set && set.error().code != ESRCH) first = set;
   }
-  return done();
+  return first;
 }
 
 }  // namespace osml

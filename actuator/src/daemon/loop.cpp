@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/clock.h"
+#include "plan/suppose.h"
 
 namespace osml {
 
@@ -255,17 +256,7 @@ void Loop::obey(const Decision& decision, const std::vector<Assignment>& before,
 }
 
 void Loop::suppose(const Decision& decision, const std::vector<Assignment>& before) {
-  std::vector<Assignment> after = before;
-  for (Assignment& held : after) {
-    const auto wanted = std::find_if(decision.assignments.begin(), decision.assignments.end(),
-                                     [&](const Assignment& one) { return one.service == held.service; });
-    if (wanted == decision.assignments.end()) continue;
-    if (wanted->cpus) held.cpus = wanted->cpus;
-    if (wanted->cpu_quota) held.cpu_quota = wanted->cpu_quota;
-    if (wanted->cpu_weight) held.cpu_weight = wanted->cpu_weight;
-    if (wanted->way_mask) held.way_mask = wanted->way_mask;
-    if (wanted->mba) held.mba = wanted->mba;
-  }
+  std::vector<Assignment> after = osml::suppose(before, decision);
   if (after != before) {
     spdlog::info("decision {} would set: {}", decision.seq, fmt::join(changes_in_words(before, after), ", "));
     for (const Reason& reason : decision.reasons) spdlog::info("  reason: {}", reason.text);
@@ -318,7 +309,7 @@ void Loop::endure(const AskError& error, double now_s, bool asked) {
   if (error.retry_after_s) {
     silence_.leave_in_peace(now_s, std::min(*error.retry_after_s, longest_peace_s) * config_->time_scale);
   }
-  if (error.failure == AskFailure::Refused && memory_.policy_state) {
+  if (error.of_question && memory_.policy_state) {
     // It may be the state that is not accepted (another server, another version): the next question goes without.
     spdlog::info("the server refused the observation; the agent drops the saved state of the policy");
     memory_.policy_state.reset();

@@ -140,9 +140,13 @@ double Session::attend() {
 // An agent that was killed may have left jobs standing still, also one that took percentages for budgets.
 void Session::let_jobs_go() {
   if (dry_run_ || regulates()) return;
+  Roots roots = config_.roots;
+  roots.budgets = config_.state_dir / "budgets";  // also where the regulator is off by now
   for (const ServiceConfig& service : config_.services) {
     if (service.spec.kind != "be") continue;
-    if (Status gone_on = Brake(config_.roots, service.spec.name, service.match).release(); !gone_on) {
+    const Place* place = place_of(actuator_.places(), service.spec.name);
+    const Match& match = place == nullptr ? service.match : place->match;
+    if (Status gone_on = Brake(roots, service.spec.name, match).release(); !gone_on) {
       spdlog::warn("regulator: {}", gone_on.error().message);
     }
   }

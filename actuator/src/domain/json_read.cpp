@@ -14,7 +14,6 @@ using nlohmann::json;
 
 constexpr std::size_t max_reasons = 1000;
 constexpr std::uint64_t max_count = 65536;     // cores, ways, percent, MB/s steps: far above any machine
-constexpr std::uint64_t max_mba = 16'000'000;  // MB/s
 constexpr std::uint64_t max_mib = 1ULL << 40;  // one EiB
 constexpr std::uint64_t max_iops = 1'000'000'000;
 constexpr std::uint64_t max_mhz = 1'000'000;
@@ -72,7 +71,7 @@ Assignment read_assignment(JsonReader reader) {
     assignment.way_mask = parse_hex(*digits);
     if (*assignment.way_mask == 0) reader.fail(reader.path(key::way_mask), *digits, "at least one way");
   }
-  assignment.mba = narrow(reader.optional_integer(key::mba, 1, max_mba));
+  assignment.mba = narrow(reader.optional_integer(key::mba, 1, most_mba));
   return assignment;
 }
 
@@ -118,7 +117,7 @@ Partition read_partition(JsonReader reader) {
   if (const json* throttles = reader.optional_object(key::mba)) {
     JsonReader values(*throttles, reader.path(key::mba), reader.error());
     for (const auto& item : throttles->items()) {
-      partition.mba[item.key()] = static_cast<unsigned>(values.integer(item.key().c_str(), 0, max_mba));
+      partition.mba[item.key()] = static_cast<unsigned>(values.integer(item.key().c_str(), 0, most_mba));
     }
   }
   if (const json* services = reader.optional_object(key::knobs)) {
@@ -218,9 +217,9 @@ Platform read_platform(JsonReader reader) {
   if (const json* range = reader.optional_object(key::mba)) {
     JsonReader mba(*range, key::mba, reader.error());
     MbaRange& read = platform.mba.emplace();
-    read.min = static_cast<unsigned>(mba.integer(key::min, 0, max_mba));
-    read.max = static_cast<unsigned>(mba.integer(key::max, 1, max_mba));
-    read.step = static_cast<unsigned>(mba.integer(key::step, 0, max_mba));
+    read.min = static_cast<unsigned>(mba.integer(key::min, 0, most_mba));
+    read.max = static_cast<unsigned>(mba.integer(key::max, 1, most_mba));
+    read.step = static_cast<unsigned>(mba.integer(key::step, 0, most_mba));
     read.unit = mba.optional_text(key::unit, is_mba_unit, "percent, mbps or eighth_gbps").value_or("percent");
   }
   platform.max_groups = narrow(reader.optional_integer(key::max_groups, 1, max_count));

@@ -20,6 +20,9 @@ struct CacheDomain {
   std::string cpus;
 };
 
+// The largest throttle, in MB/s, the smallest unit that there is.
+inline constexpr unsigned most_mba = 16'000'000;
+
 struct MbaRange {
   unsigned min = 10;
   unsigned max = 100;

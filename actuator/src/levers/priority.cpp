@@ -186,20 +186,22 @@ Status PriorityKnob::restore(const std::string& snapshot) {
   if (!is_kernel_proc(roots_.proc)) return probe();
   auto members = member_tids(roots_, match_);
   if (!members) return members.error();
+  Status first = done();  // one thread's trouble is not the others'
   const ThreadRecords records(roots_.proc, snapshot);
   for (const pid_t tid : records.with_recorded(std::move(*members))) {
     std::optional<Scheduling> wanted = parse_scheduling(records.find(tid));
     if (!wanted) {
       const auto now = scheduling_of(tid);
-      if (!now) return now.error();
+      if (first && !now) first = now.error();
       // Born since: what is real-time in it came from its creator, or from the agent. The rest is its own.
-      if (!*now || (*now)->plain_policy() != SCHED_RR) continue;
+      if (!now || !*now || (*now)->plain_policy() != SCHED_RR) continue;
       wanted = parse_scheduling(records.find(process_of(roots_.proc, tid))).value_or(Scheduling{});
       wanted->nice = (*now)->nice;
     }
-    if (Status back = reset(tid, *wanted); !back) return back;
+    const Status back = reset(tid, *wanted);
+    if (first && !back) first = back;
   }
-  return done();
+  return first;
 }
 
 }  // namespace osml

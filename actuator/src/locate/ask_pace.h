@@ -19,12 +19,16 @@ class AskPace {
   [[nodiscard]] bool may_ask_out_of_turn(double now_s) const {
     return failures_s_ > 0 ? due(now_s) : now_s - asked_s_ >= out_of_turn_s;
   }
-  void answered(double now_s, bool all_found) {
+  // The list is behind the tree for a second or two: until judged() it is asked for again soon.
+  void answered(double now_s) {
     asked_s_ = now_s;
     failures_s_ = 0;
+    next_s_ = now_s + shortest_s;
+  }
+  // Once for each answer, when everybody was looked for in it.
+  void judged(bool all_found) {
     in_a_row_ = all_found ? 0 : in_a_row_ + 1;
-    // The list is behind the tree for a second or two.
-    next_s_ = now_s + (!all_found && in_a_row_ < most_in_a_row ? shortest_s : longest_s);
+    next_s_ = asked_s_ + (!all_found && in_a_row_ < most_in_a_row ? shortest_s : longest_s);
   }
   void failed(double now_s) {
     asked_s_ = now_s;

@@ -69,9 +69,14 @@ Candidates candidates_of(const std::vector<const Pod*>& pods, const DiscoverConf
   return candidates;
 }
 
-// The same service of the same pod: the name of a service has the namespace in front.
+// As the journal writes it.
+std::string pod_of(const ServiceConfig& service) {
+  return service.match.found_by.empty() ? words_of(*service.match.pod) : service.match.found_by;
+}
+
+// The same service of the same pod.
 bool is_same(const ServiceConfig& one, const ServiceConfig& other) {
-  return one.spec.name == other.spec.name && one.match.pod->name == other.match.pod->name;
+  return one.spec.name == other.spec.name && pod_of(one) == pod_of(other);
 }
 
 bool is_in(const ServiceConfig& service, const std::vector<ServiceConfig>& before) {
@@ -83,35 +88,32 @@ std::string asked_where(const ServiceConfig& service) {
   return "the annotations of " + *service.spec.source;
 }
 
-// One pod a name, the one that has it already. Of a pod that is being deleted nothing is said where another one
-// follows.
+// One pod a name: the one that has it already, else the first by its name. Of a pod that goes nothing is said where
+// another one follows.
 Candidates unique(Candidates candidates, const std::vector<ServiceConfig>& before, Discovered& found) {
   std::map<std::string, Candidates> by_name;
   for (Candidate& one : candidates) by_name[one.service.spec.name].push_back(std::move(one));
   Candidates chosen;
   for (auto& [name, same] : by_name) {
-    const bool one_stays =
-        std::any_of(same.begin(), same.end(), [](const Candidate& one) { return !one.pod->deleting; });
-    if (one_stays) std::erase_if(same, [](const Candidate& one) { return one.pod->deleting; });
+    const bool one_stays = std::any_of(same.begin(), same.end(), [](const Candidate& one) { return !one.pod->goes(); });
+    if (one_stays) std::erase_if(same, [](const Candidate& one) { return one.pod->goes(); });
     if (same.size() == 1) {
       chosen.push_back(std::move(same.front()));
       continue;
     }
-    const auto known =
+    auto known =
         std::find_if(same.begin(), same.end(), [&](const Candidate& one) { return is_in(one.service, before); });
-    if (known != same.end()) {
-      for (const Candidate& one : same) {
-        if (&one == &*known) continue;
-        found.refused[one.pod->full_name()] = "service '" + name + "' is " + known->pod->full_name() +
-                                              " on this node; this pod follows when that one goes";
-      }
-      chosen.push_back(std::move(*known));
-      continue;
+    if (known == same.end()) {
+      known = std::min_element(same.begin(), same.end(), [](const Candidate& one, const Candidate& other) {
+        return one.pod->full_name() < other.pod->full_name();
+      });
     }
-    std::string why = std::to_string(same.size()) + " pods ask for service '" + name + "', such as ";
-    why.append(same[0].pod->full_name()).append(" and ").append(same[1].pod->full_name());
-    why.append("; expected one on a node, so the agent takes none of them");
-    for (const Candidate& one : same) found.refused[one.pod->full_name()] = why;
+    for (const Candidate& one : same) {
+      if (&one == &*known) continue;
+      found.refused[one.pod->full_name()] =
+          "service '" + name + "' is " + known->pod->full_name() + " on this node; this pod follows when that one goes";
+    }
+    chosen.push_back(std::move(*known));
   }
   return chosen;
 }

@@ -17,8 +17,9 @@ struct Discovered {
   std::map<std::string, std::string> refused;  // pod -> why, one sentence
 };
 
-// `configured`: services of the configuration alone. `before`: what this said last; who is there already is not pushed
-// out by who comes. Two new pods that ask for one name get nothing: nobody can tell which of them is meant. A pod with
+// `configured`: services of the configuration alone. `before`: what this said last, or what a journal says of it (names
+// and Match::found_by); who is there already is not pushed
+// out by who comes. Of several new pods that ask for one name the first by its name gets it. A pod with
 // annotations of osml.dev is governed by them alone; else the one LatencyTarget of its namespace that selects it
 // counts.
 Discovered discover(const std::vector<const Pod*>& pods, const DiscoverConfig& rules,

@@ -23,6 +23,14 @@ bool is_there(const Roots& roots, const std::string& path) {
   return !directory || !directory->empty();  // what cannot be looked at has not gone
 }
 
+// Some process is in it, or nobody can tell.
+bool runs(const Roots& roots, const std::string& path) {
+  Match match;
+  match.cgroup = path;
+  const auto pids = member_pids(roots, match);
+  return !pids || !pids->empty();
+}
+
 // CPUs that a cgroup was given; none where it was given none of its own.
 std::optional<CpuSet> given_cpus(const Roots& roots, const std::string& path) {
   for (const fs::path& directory : {cgroup2_directory(roots, path), cgroup1_directory(roots, "cpuset", path)}) {
@@ -45,10 +53,41 @@ bool PodFinder::forget_gone() {
   return std::erase_if(known_, [this](const auto& known) { return !is_there(config_->roots, known.second.path); }) > 0;
 }
 
+// A kubelet that starts anew while the API server is away tells no pods, or those of its own files alone. What runs on
+// is no pod that has gone.
+std::vector<Pod> PodFinder::with_untold(std::vector<Pod> told) const {
+  std::set<std::string> uids;
+  std::set<std::string> directories;
+  for (const Pod& pod : told) {
+    uids.insert(pod.uid);
+    directories.insert(directory_of(pod));
+  }
+  std::vector<Pod> all = std::move(told);
+  for (const Pod& pod : pods_) {
+    const std::string directory = directory_of(pod);
+    if (pod.over || uids.contains(pod.uid) || directory.empty() || directories.contains(directory)) continue;
+    if (!runs(config_->roots, directory)) continue;
+    all.push_back(pod);
+    all.back().untold = true;
+  }
+  return all;
+}
+
 void PodFinder::look(double now_s) {
+  if (unjudged_ && looked_for_) {
+    const bool all_told = std::none_of(pods_.begin(), pods_.end(), [](const Pod& pod) { return pod.untold; });
+    pace_.judged(all_found_ && all_told);
+    unjudged_ = false;
+  }
   std::vector<PodDirectory> now = pod_directories(config_->roots);
   const bool changed = now != directories_;
   directories_ = std::move(now);
+  for (Pod& pod : pods_) {
+    const std::string directory = pod.untold ? directory_of(pod) : std::string();
+    if (!pod.untold || (!directory.empty() && runs(config_->roots, directory))) continue;
+    pod.over = true;
+    pod.untold = false;
+  }
   const bool gone = forget_gone();
   if (changed || gone) pace_.changed(now_s);
   if (pace_.due(now_s)) ask(now_s);
@@ -59,6 +98,7 @@ void PodFinder::ask(double now_s) {
   auto pods = source_->pods();
   calls_.up = pods.ok();
   ++(pods ? calls_.good : calls_.failed);
+  unjudged_ = false;
   const std::string error = pods ? "" : pods.error().message;
   if (!error.empty() && error_.empty()) {
     spdlog::warn("the kubelet does not tell its pods; those that are known stay managed: {}", shown(error));
@@ -70,9 +110,11 @@ void PodFinder::ask(double now_s) {
     pace_.failed(now_s);
     return;
   }
-  pace_.answered(now_s, heard_ && all_found_);
+  pace_.answered(now_s);
+  unjudged_ = true;
+  looked_for_ = false;
   heard_ = true;
-  pods_ = std::move(*pods);
+  pods_ = with_untold(std::move(*pods));
   std::erase_if(heard_of_, [this](const auto& heard) { return pod_with(heard.first.first) == nullptr; });
 }
 
@@ -90,6 +132,7 @@ std::string PodFinder::directory_of(const Pod& pod) const {
 
 const std::vector<const Pod*>* PodFinder::running() {
   if (!heard_) return nullptr;
+  looked_for_ = true;
   running_.clear();
   std::set<std::string> known;
   for (const Pod& pod : pods_) {
@@ -110,16 +153,29 @@ Finding PodFinder::unheard(const std::string& service, const PodMatch& match) {
   return {"", "the kubelet has not told its pods yet, so nobody knows where " + words_of(match) + " is", ""};
 }
 
+bool PodFinder::is_of_told(const std::string& path) const {
+  return std::any_of(pods_.begin(), pods_.end(), [&](const Pod& pod) {
+    const std::string directory = directory_of(pod);
+    return !directory.empty() && (path == directory || path.starts_with(directory + "/"));
+  });
+}
+
 Finding PodFinder::find(const std::string& service, const PodMatch& match) {
+  looked_for_ = true;
   if (!heard_) return unheard(service, match);
   std::vector<const Pod*> there;
   for (const Pod& pod : pods_) {
     if (!pod.over && matches(pod, match) && !directory_of(pod).empty()) there.push_back(&pod);
   }
-  const bool one_stays = std::any_of(there.begin(), there.end(), [](const Pod* pod) { return !pod->deleting; });
-  if (one_stays) std::erase_if(there, [](const Pod* pod) { return pod->deleting; });
+  const bool one_stays = std::any_of(there.begin(), there.end(), [](const Pod* pod) { return !pod->goes(); });
+  if (one_stays) std::erase_if(there, [](const Pod* pod) { return pod->goes(); });
   if (there.empty()) {
     all_found_ = false;
+    const auto known = known_.find(service);
+    if (known != known_.end() && known->second.remembered && !is_of_told(known->second.path) &&
+        runs(config_->roots, known->second.path)) {
+      return {known->second.path, "", ""};
+    }
     return {"", words_of(match) + " does not run on this node", ""};
   }
   const Pod* chosen = there.front();
@@ -142,6 +198,10 @@ Finding PodFinder::find(const std::string& service, const PodMatch& match) {
            shown(chosen->full_name());
   }
   Finding found = find_in(*chosen, service, match);
+  if (chosen->untold && note.empty()) {
+    note = "the kubelet no longer tells pod " + shown(chosen->full_name()) +
+           ", which still runs; the agent stays with it until it ends";
+  }
   if (!found.path.empty()) found.note = note;
   return found;
 }
@@ -161,16 +221,22 @@ Finding PodFinder::find_in(const Pod& pod, const std::string& service, const Pod
     path = inside;
   }
   Known& known = known_[service];
-  // Judged once, when the kubelet alone has set something: later the CPUs are those that the agent has given.
-  const bool new_here = known.path != path;
-  if (new_here) known = {path, pod.uid, has_own_cpus(pod, directory_of(pod), match), false};
+  if (known.path != path) known = {path, pod.uid, {}, false};
+  const OwnCpus own = own_cpus(pod, match, known);
   known.uid = pod.uid;
   known.remembered = false;
-  if (known.has_own_cpus && config_->kubelet.guaranteed == Guaranteed::Leave) {
+  if (config_->kubelet.guaranteed == Guaranteed::Leave && own == OwnCpus::Yes) {
     return {"",
             who +
                 " has CPUs of its own from the kubelet's CPU manager, so the agent leaves it alone; "
                 "set kubelet.guaranteed to take to manage it",
+            ""};
+  }
+  if (config_->kubelet.guaranteed == Guaranteed::Leave && own == OwnCpus::NotYet) {
+    all_found_ = false;
+    return {"",
+            "no container of " + who +
+                " runs yet, and the kubelet's CPU manager may give them CPUs of their own; the agent waits for them",
             ""};
   }
   return {path, "", ""};
@@ -213,7 +279,7 @@ bool PodFinder::would_be(const std::string& service, const PodMatch& match, cons
   const auto known = known_.find(service);
   const bool same_pod = known != known_.end() && (known->second.remembered || known->second.uid == pod->uid);
   const bool owns =
-      may_own && (says_own_cpus(*pod, *container, heard.id).value_or(same_pod && known->second.has_own_cpus));
+      may_own && (says_own_cpus(*pod, *container, heard.id).value_or(same_pod && known->second.has_own_cpus()));
   if (owns && config_->kubelet.guaranteed == Guaranteed::Leave) return false;
   return known == known_.end() || same_pod || !is_there(config_->roots, known->second.path);
 }
@@ -226,20 +292,36 @@ std::optional<bool> PodFinder::says_own_cpus(const Pod& pod, const PodContainer&
 }
 
 // The kubelet's static CPU manager gives them to containers of Guaranteed pods that ask for whole CPUs. Without it
-// these have the CPUs of all others.
-bool PodFinder::has_own_cpus(const Pod& pod, const std::string& directory, const PodMatch& match) const {
-  if (!pod.guaranteed) return false;
-  return std::any_of(pod.containers.begin(), pod.containers.end(), [&](const PodContainer& container) {
+// these have the CPUs of all others. So one container says it for all.
+PodFinder::OwnCpus PodFinder::own_cpus(const Pod& pod, const PodMatch& match, Known& known) const {
+  OwnCpus verdict = OwnCpus::No;
+  bool shared = false;
+  for (const PodContainer& container : pod.containers) {
     const bool meant = match.container.empty() || match.container == container.name;
-    if (!meant || container.whole_cpus == 0) return false;
-    // Where the runtime told it, the CPUs in the cgroup are those of the agent already.
-    const std::string id = id_of(pod, container);
-    if (id.empty()) return false;
-    if (const auto said = says_own_cpus(pod, container, id)) return *said;
-    const std::string path = find_container(config_->roots, directory, id);
-    const auto cpus = path.empty() ? std::nullopt : given_cpus(config_->roots, path);
-    return !cpus || cpus->size() == container.whole_cpus;
-  });
+    if (!pod.guaranteed || !meant || container.whole_cpus == 0) continue;
+    const auto own = judge(pod, container, known);
+    if (own && *own) return OwnCpus::Yes;
+    if (own) shared = true;
+    if (!own && !container.init) verdict = OwnCpus::NotYet;
+  }
+  return shared ? OwnCpus::No : verdict;
+}
+
+// Once for each container, when the kubelet alone has set something: later the CPUs are those that the agent has given.
+std::optional<bool> PodFinder::judge(const Pod& pod, const PodContainer& container, Known& known) const {
+  const std::string id = id_of(pod, container);
+  const auto before = known.judged.find(container.name);
+  if (before != known.judged.end() && (id.empty() || before->second.id == id)) return before->second.own;
+  if (id.empty()) return std::nullopt;
+  auto own = says_own_cpus(pod, container, id);
+  if (!own) {
+    const std::string path = find_container(config_->roots, directory_of(pod), id);
+    if (path.empty()) return std::nullopt;
+    const auto cpus = given_cpus(config_->roots, path);
+    own = !known.remembered && (!cpus || cpus->size() == container.whole_cpus);
+  }
+  known.judged[container.name] = {id, *own};
+  return own;
 }
 
 }  // namespace osml

@@ -1,7 +1,8 @@
 // Services that are pods: which of the kubelet's pods each is, and where its cgroup is. The kubelet's word is confirmed
-// in the cgroup tree; while the kubelet is away, what is known stays as long as its cgroup does.
+// in the cgroup tree. What is known stays as long as its cgroup does, while the kubelet is away or tells it no longer.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -44,7 +45,7 @@ class PodFinder {
   // By its uid, or of a static pod by its hash; null where the kubelet has not told it.
   [[nodiscard]] const Pod* pod_with(const std::string& uid) const;
   // What an agent before this one knew.
-  void remember(const std::string& service, const std::string& path) { known_[service] = {path, "", false, true}; }
+  void remember(const std::string& service, const std::string& path) { known_[service] = {path, "", {}, true}; }
 
   struct Calls {
     bool up = false;  // the last one
@@ -53,13 +54,25 @@ class PodFinder {
   [[nodiscard]] const Calls& calls() const { return calls_; }
 
  private:
+  // Whether the kubelet gave CPUs to a container.
+  struct Judged {
+    std::string id;
+    bool own = false;
+  };
+  enum class OwnCpus { No, Yes, NotYet };
   struct Known {
     std::string path;
     std::string uid;
-    bool has_own_cpus = false;
-    bool remembered = false;  // not heard of from the kubelet yet
+    std::map<std::string, Judged> judged;  // by container
+    bool remembered = false;               // not heard of from the kubelet yet
+    [[nodiscard]] bool has_own_cpus() const {
+      return std::any_of(judged.begin(), judged.end(), [](const auto& one) { return one.second.own; });
+    }
   };
   void ask(double now_s);
+  // And the pods of the last list that run on though they are told no longer.
+  [[nodiscard]] std::vector<Pod> with_untold(std::vector<Pod> told) const;
+  [[nodiscard]] bool is_of_told(const std::string& path) const;
   [[nodiscard]] std::string id_of(const Pod& pod, const PodContainer& container) const;
   // What the runtime said of the CPUs of the container with this id; none where it did not.
   [[nodiscard]] std::optional<bool> says_own_cpus(const Pod& pod, const PodContainer& container,
@@ -69,7 +82,9 @@ class PodFinder {
   [[nodiscard]] std::string directory_of(const Pod& pod) const;
   Finding find_in(const Pod& pod, const std::string& service, const PodMatch& match);
   Finding unheard(const std::string& service, const PodMatch& match);
-  [[nodiscard]] bool has_own_cpus(const Pod& pod, const std::string& directory, const PodMatch& match) const;
+  OwnCpus own_cpus(const Pod& pod, const PodMatch& match, Known& known) const;
+  // None where nobody can tell yet.
+  std::optional<bool> judge(const Pod& pod, const PodContainer& container, Known& known) const;
 
   const Config* config_;
   std::unique_ptr<PodSource> own_;
@@ -78,6 +93,8 @@ class PodFinder {
   Calls calls_;
   std::string error_;  // as told last
   bool heard_ = false;
+  bool unjudged_ = false;    // the pace does not know what the last answer was good for
+  bool looked_for_ = false;  // services, in that answer
   bool all_found_ = false;
   std::vector<Pod> pods_;
   std::vector<const Pod*> running_;

@@ -105,12 +105,12 @@ void add_owner(const Json& owners, Pod& pod) {
   }
 }
 
-void add_containers(const Json& list, Pod& pod) {
+void add_containers(const Json& list, bool init, Pod& pod) {
   if (!list.is_array()) return;
   for (const Json& one : list) {
     std::string name = text_of(at(one, "name"));
     if (!is_name_in_dns(name) || pod.containers.size() >= most_of_a_pod) continue;
-    pod.containers.push_back({std::move(name), "", whole_cpus(at(at(at(one, "resources"), "requests"), "cpu"))});
+    pod.containers.push_back({std::move(name), "", whole_cpus(at(at(at(one, "resources"), "requests"), "cpu")), init});
   }
 }
 
@@ -145,8 +145,8 @@ std::optional<Pod> pod_of(const Json& value) {
   pod.deleting = at(metadata, "deletionTimestamp").is_string();
   const Json& spec = at(value, "spec");
   pod.host_network = at(spec, "hostNetwork") == Json(true);
-  add_containers(at(spec, "containers"), pod);
-  add_containers(at(spec, "initContainers"), pod);  // those that go on beside the others (sidecars)
+  add_containers(at(spec, "containers"), false, pod);
+  add_containers(at(spec, "initContainers"), true, pod);  // those that go on beside the others (sidecars)
   add_ids(at(status, "containerStatuses"), pod);
   add_ids(at(status, "initContainerStatuses"), pod);
   return pod;

@@ -16,6 +16,7 @@ struct PodContainer {
   std::string name;
   std::string id;           // hexadecimal digits; empty while it does not run
   unsigned whole_cpus = 0;  // requested; 0 where it asks for none or for a part
+  bool init = false;        // runs before the others, and most often ends before them
 };
 
 struct Pod {
@@ -31,9 +32,12 @@ struct Pod {
   bool guaranteed = false;
   bool over = false;      // succeeded or failed: nothing runs any more
   bool deleting = false;  // somebody deleted it; it may still serve
+  bool untold = false;    // the kubelet tells it no longer, and it still runs; see PodFinder
   std::vector<PodContainer> containers;
 
   [[nodiscard]] std::string full_name() const { return name_space + "/" + name; }
+  // It may still serve, but where another pod matches as well, that one does so in its place.
+  [[nodiscard]] bool goes() const { return deleting || untold; }
   [[nodiscard]] const PodContainer* find(const std::string& container) const;
 };
 

@@ -37,8 +37,8 @@ void add_update(wire::ContainerUpdate& update, const std::string& id, const std:
 
 }  // namespace
 
-Plugin::Plugin(PluginName name, std::string all_cpus, ContainerAnswers& agent)
-    : name_(std::move(name)), all_cpus_(std::move(all_cpus)), agent_(&agent) {}
+Plugin::Plugin(PluginName name, std::string all_cpus, ContainerAnswers& agent, KnownContainers& containers)
+    : name_(std::move(name)), all_cpus_(std::move(all_cpus)), agent_(&agent), containers_(&containers) {}
 
 std::string Plugin::request(const char* method, std::string payload) {
   wire::Request request;
@@ -148,6 +148,7 @@ Plugin::Reply Plugin::synchronize(const std::string& payload) {
     listed_[container.id()] = {container.pod_sandbox_id(), container.name()};
   }
   if (!request.more()) {
+    std::erase_if(*containers_, [this](const auto& known) { return !listed_.contains(known.first); });
     for (const auto& [id, listed] : listed_) {
       const auto pod = pod_uids_.find(listed.sandbox);
       if (pod == pod_uids_.end()) continue;
@@ -166,15 +167,22 @@ std::string Plugin::cpus_for(const ContainerQuestion& question) {
   if (!is_well_formed(question)) return {};
   const auto answer = agent_->ask(question);
   if (!answer) {
-    const auto known = containers_.find(question.id);
-    if (known != containers_.end()) return known->second.given;
+    const auto known = containers_->find(question.id);
+    if (known != containers_->end()) return known->second.given;
     unasked_[question.id] = question;
     unasked_[question.id].stage = ContainerQuestion::Stage::Look;
     return {};
   }
   unasked_.erase(question.id);
-  if (answer->service.empty()) return {};
-  Known& known = containers_[question.id];
+  if (answer->service.empty()) {
+    // It was of one: catch_up() gives it back what it had.
+    if (containers_->contains(question.id)) {
+      unasked_[question.id] = question;
+      unasked_[question.id].stage = ContainerQuestion::Stage::Look;
+    }
+    return {};
+  }
+  KnownContainer& known = (*containers_)[question.id];
   if (known.service.empty()) known.before = question.kubelet_cpus.value_or("");
   known.service = answer->service;
   if (!answer->cpus.empty()) known.given = answer->cpus;
@@ -201,8 +209,8 @@ Plugin::Reply Plugin::update(const std::string& payload) {
   const auto question = question_of(request.pod().uid(), request.container(), ContainerQuestion::Stage::Look);
   const std::string cpus = cpus_for(question);
   const std::string& wanted = request.linux_resources().cpu().cpus();
-  const auto known = containers_.find(question.id);
-  if (known != containers_.end() && !wanted.empty()) known->second.before = wanted;
+  const auto known = containers_->find(question.id);
+  if (known != containers_->end() && !wanted.empty()) known->second.before = wanted;
   wire::UpdateContainerResponse response;
   if (!cpus.empty()) add_update(*response.add_update(), question.id, cpus);
   return {0, response.SerializeAsString()};
@@ -213,9 +221,9 @@ Plugin::Reply Plugin::state_change(const std::string& payload) {
   if (!event.ParseFromString(payload)) return unread("StateChangeEvent");
   const std::string& id = event.container().id();
   if (event.event() == wire::REMOVE_CONTAINER) {
-    containers_.erase(id);
+    containers_->erase(id);
     unasked_.erase(id);
-  } else if (event.event() == wire::START_CONTAINER && (containers_.contains(id) || unasked_.contains(id))) {
+  } else if (event.event() == wire::START_CONTAINER && (containers_->contains(id) || unasked_.contains(id))) {
     // All were asked about when they were made; the others are of no service.
     (void)cpus_for(question_of(event.pod().uid(), event.container(), ContainerQuestion::Stage::Start));
   }
@@ -228,18 +236,32 @@ Plugin::CaughtUp Plugin::catch_up() {
   const auto answer = agent_->ask(question);
   if (!answer) return {};
   unasked_.erase(question.id);
-  if (answer->service.empty()) return {true, ""};
-  // What the runtime has for it may be what a plugin before this one told, so nobody knows what was before.
-  containers_[question.id] = {answer->service, "", answer->cpus};
+  if (answer->service.empty()) return {true, take_back(question.id)};
+  // What the runtime has for it may be what a plugin before this one told, so nobody knows what was before unless this
+  // one was there.
+  KnownContainer& known = (*containers_)[question.id];
+  known.service = answer->service;
+  if (!answer->cpus.empty()) known.given = answer->cpus;
   if (answer->cpus.empty()) return {true, ""};
   wire::UpdateContainersRequest updates;
   add_update(*updates.add_update(), question.id, answer->cpus);
   return {true, request("UpdateContainers", updates.SerializeAsString())};
 }
 
+std::string Plugin::take_back(const std::string& id) {
+  const auto known = containers_->find(id);
+  if (known == containers_->end()) return {};
+  const KnownContainer was = known->second;
+  containers_->erase(known);
+  if (was.given.empty()) return {};
+  wire::UpdateContainersRequest updates;
+  add_update(*updates.add_update(), id, was.before.empty() ? all_cpus_ : was.before);
+  return request("UpdateContainers", updates.SerializeAsString());
+}
+
 std::string Plugin::follow(const CpusInForce& cpus) {
   wire::UpdateContainersRequest updates;
-  for (auto& [id, known] : containers_) {
+  for (auto& [id, known] : *containers_) {
     const auto found = cpus.find(known.service);
     const bool back = found == cpus.end() && !known.given.empty();
     std::string now = found != cpus.end() ? found->second : known.before.empty() ? all_cpus_ : known.before;

@@ -20,10 +20,18 @@ struct PluginName {
   std::string index = "90";  // two digits; plugins are asked in this order
 };
 
+struct KnownContainer {  // of a service
+  std::string service;
+  std::string before;  // the CPUs that the kubelet wants for it; empty: none, or not known
+  std::string given;   // those that it has by now
+};
+using KnownContainers = std::map<std::string, KnownContainer>;  // by id
+
 class Plugin {
  public:
-  // `all_cpus`: what a container gets back for whose service no CPUs are set any more. `agent` outlives this.
-  Plugin(PluginName name, std::string all_cpus, ContainerAnswers& agent);
+  // `all_cpus`: what a container gets back for whose service no CPUs are set any more. `agent` and `containers` outlive
+  // this: what a runtime had before is known over its restart.
+  Plugin(PluginName name, std::string all_cpus, ContainerAnswers& agent, KnownContainers& containers);
 
   // What is sent first.
   std::string registration();
@@ -48,11 +56,6 @@ class Plugin {
   [[nodiscard]] bool dismissed() const { return dismissed_; }
 
  private:
-  struct Known {  // a container of a service
-    std::string service;
-    std::string before;  // the CPUs that the kubelet wants for it; empty: none, or not known
-    std::string given;   // those that it has by now
-  };
   struct Listed {
     std::string sandbox;
     std::string name;
@@ -72,6 +75,8 @@ class Plugin {
   Status hear_answer(const Message& message);
   // The CPUs for a container, empty where it has none of osml; remembered.
   std::string cpus_for(const ContainerQuestion& question);
+  // For a container that is of no service any more: an update to what it had before; empty where it was given nothing.
+  std::string take_back(const std::string& id);
   std::string request(const char* method, std::string payload);
 
   PluginName name_;
@@ -87,7 +92,7 @@ class Plugin {
   // While the runtime tells what is there, in several parts: sandbox -> uid, and container -> where it is.
   std::map<std::string, std::string> pod_uids_;
   std::map<std::string, Listed> listed_;
-  std::map<std::string, Known> containers_;           // by id
+  KnownContainers* containers_;
   std::map<std::string, ContainerQuestion> unasked_;  // by id
 };
 

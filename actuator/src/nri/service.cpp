@@ -61,12 +61,12 @@ Status send_all(const Fd& fd, std::string_view bytes) {
 // One connection, from registration to its end.
 class Connection {
  public:
-  Connection(const ServiceOptions& options, const Fd& stop, GateClient& agent, Fd runtime)
+  Connection(const ServiceOptions& options, const Fd& stop, GateClient& agent, KnownContainers& containers, Fd runtime)
       : options_(&options),
         stop_(&stop),
         agent_(&agent),
         runtime_(std::move(runtime)),
-        plugin_(options.name, options.all_cpus, agent) {}
+        plugin_(options.name, options.all_cpus, agent, containers) {}
 
   // Done: the process shall stop. The error says why the connection ended.
   Status run();
@@ -154,13 +154,14 @@ Status run_service(const ServiceOptions& options) {
   if (Status prepared = prepare_state_directory(options.state_dir); !prepared) return prepared;
   auto agent = GateClient::open(options.state_dir, options.patience_s);
   if (!agent) return agent.error();
+  KnownContainers containers;
   std::string told;
   double pause_s = first_pause_s;
   do {
     auto runtime = connect_to(options.socket);
     Status ended = runtime ? done() : Status(runtime.error());
     if (runtime) {
-      Connection connection(options, *stop, **agent, std::move(*runtime));
+      Connection connection(options, *stop, **agent, containers, std::move(*runtime));
       ended = connection.run();
       if (ended) return done();
       if (connection.was_good()) {

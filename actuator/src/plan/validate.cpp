@@ -25,13 +25,14 @@ constexpr double tolerance = 1e-6;  // of a core unit: quotas are decimal fracti
 class Check {
  public:
   Check(const Assignment& assignment, const ServiceConfig& service, const Platform& platform, const KnobSet& knobs,
-        const Assignment* held, bool own)
+        const Assignment* held, const Wanted* last, bool own)
       : assignment_(assignment),
         limits_(service.spec),
         others_(service.limits),
         platform_(platform),
         knobs_(knobs),
         held_(held),
+        last_(held == nullptr ? last : nullptr),
         own_(own) {}
 
   [[nodiscard]] Refusal run() const {
@@ -172,41 +173,55 @@ class Check {
     return value ? *value : std::string();
   }
 
-  [[nodiscard]] static Refusal step(const std::string& what, double before, double after, const char* limit,
-                                    unsigned most) {
-    const double difference = std::abs(after - before);
-    if (difference <= most + tolerance) return {};
-    return what + " is " + number_of(difference) + (after > before ? " more" : " less") +
-           " than now, above the limit " + limit + " " + std::to_string(most);
+  // Cores or ways of a value; none where it is not set.
+  [[nodiscard]] std::optional<double> size_of(Aspect aspect, const std::string& value) const {
+    if (aspect == Aspect::Cpus) {
+      const auto cpus = parse_cpulist(value);
+      if (!cpus || cpus->empty()) return std::nullopt;
+      return cores_of(static_cast<double>(cpus->size()));
+    }
+    if (aspect == Aspect::Ways) {
+      const auto mask = parse_unsigned(value, 16);
+      return mask ? std::optional<double>(std::popcount(*mask)) : std::nullopt;
+    }
+    const auto quota = parse_double(value);
+    return quota ? std::optional(cores_of(*quota)) : std::nullopt;
+  }
+
+  [[nodiscard]] double all_of(Aspect aspect) const {
+    return aspect == Aspect::Ways ? platform_.ways.value_or(0) : platform_.cores;
+  }
+
+  // A setting that a decision leaves out is nobody's limit any more, so it counts as all there is. Before the first
+  // decision nobody knows.
+  [[nodiscard]] Refusal step(Aspect aspect, const char* limit, const std::optional<unsigned>& most) const {
+    if (!most) return {};
+    const Wanted values = wanted_values(assignment_);
+    const auto value = values.find(aspect);
+    const bool was_set = last_ != nullptr && last_->contains(aspect);
+    if (value == values.end() && !was_set) return {};
+    std::optional<double> before = size_of(aspect, now(aspect));
+    if (!before && was_set) before = size_of(aspect, last_->at(aspect));
+    if (!before && last_ != nullptr) before = all_of(aspect);
+    if (!before) return {};
+    const double after = value == values.end() ? all_of(aspect) : size_of(aspect, value->second).value_or(*before);
+    const double difference = std::abs(after - *before);
+    if (difference <= *most + tolerance) return {};
+    return std::string(name_of(aspect)) +
+           (value == values.end() ? ", which the decision leaves out," : " " + value->second) + " is " +
+           number_of(difference) + (after > *before ? " more" : " less") + " than now, above the limit " + limit + " " +
+           std::to_string(*most);
   }
 
   // They keep a policy from jumps. The fallback is the operator's, and comes but once.
   [[nodiscard]] Refusal steps() const {
     if (own_) return {};
-    if (others_.max_core_step && assignment_.cpus) {
-      const auto before = parse_cpulist(now(Aspect::Cpus));
-      const auto after = parse_cpulist(*assignment_.cpus);
-      const bool known = before && after && !before->empty();
-      Refusal refused = known ? step("cpus " + *assignment_.cpus, cores_of(before->size()), cores_of(after->size()),
-                                     "max_core_step", *others_.max_core_step)
-                              : Refusal();
-      if (refused) return refused;
-    }
-    if (others_.max_core_step && assignment_.cpu_quota) {
-      const auto before = parse_double(now(Aspect::Quota));
-      Refusal refused = before ? step("cpu_quota " + format_number(*assignment_.cpu_quota), cores_of(*before),
-                                      cores_of(*assignment_.cpu_quota), "max_core_step", *others_.max_core_step)
-                               : Refusal();
-      if (refused) return refused;
-    }
-    const auto before = parse_unsigned(now(Aspect::Ways), 16);
-    if (!others_.max_way_step || !assignment_.way_mask || !before) return {};
-    return step("way_mask " + format_mask(*assignment_.way_mask), std::popcount(*before),
-                std::popcount(*assignment_.way_mask), "max_way_step", *others_.max_way_step);
+    if (Refusal refused = step(Aspect::Cpus, "max_core_step", others_.max_core_step)) return refused;
+    if (Refusal refused = step(Aspect::Quota, "max_core_step", others_.max_core_step)) return refused;
+    return step(Aspect::Ways, "max_way_step", others_.max_way_step);
   }
 
   [[nodiscard]] double cores_of(double cpus) const { return cpus / platform_.core_quantum; }
-  [[nodiscard]] double cores_of(std::size_t cpus) const { return cores_of(static_cast<double>(cpus)); }
 
   [[nodiscard]] Refusal mask() const {
     if (!assignment_.way_mask) return {};
@@ -251,6 +266,7 @@ class Check {
   const Platform& platform_;
   const KnobSet& knobs_;
   const Assignment* held_;
+  const Wanted* last_;  // none before the first decision, and in a dry run
   bool own_;
 };
 
@@ -347,7 +363,7 @@ Refusal check_sum(const Decision& decision, const char* what, std::optional<std:
 
 std::optional<std::string> refusal(const Decision& decision, const Config& config, const Platform& platform,
                                    const std::vector<KnobSet>& knobs, const std::set<std::string>& excused,
-                                   const std::vector<Assignment>& held) {
+                                   const std::vector<Assignment>& held, const std::map<std::string, Wanted>& last) {
   if (Refusal refused = check_names(decision, config, excused)) return refused;
   if (Refusal refused = check_partition(decision.partition, config, platform)) return refused;
   if (Refusal refused = domains_refusal(decision, platform)) return refused;
@@ -358,7 +374,9 @@ std::optional<std::string> refusal(const Decision& decision, const Config& confi
     const ServiceConfig& service = *find_service(config, assignment.service);
     const auto now = std::find_if(held.begin(), held.end(),
                                   [&](const Assignment& candidate) { return candidate.service == assignment.service; });
-    const Check check(assignment, service, platform, *set, now == held.end() ? nullptr : &*now, decision.own);
+    const auto decided = last.find(assignment.service);
+    const Check check(assignment, service, platform, *set, now == held.end() ? nullptr : &*now,
+                      decided == last.end() ? nullptr : &decided->second, decision.own);
     if (Refusal refused = check.run()) return refused;
   }
   if (Refusal refused = check_sum(decision, "memory_mib", &Levers::memory_mib, platform.memory_mib)) return refused;

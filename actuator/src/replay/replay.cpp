@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include "plan/suppose.h"
+
 namespace osml {
 
 namespace {
@@ -21,13 +23,14 @@ std::optional<bool> same_effect(const Outcome& now, const std::optional<Outcome>
   return now.status == then->status || (took_effect(now) && took_effect(*then));
 }
 
-Replayed replay_one(Machine& machine, RecordedDecision recorded, bool dry_run) {
+Replayed replay_one(Machine& machine, RecordedDecision recorded, bool dry_run, std::vector<Assignment>& held) {
   if (!dry_run) {
     if (const Status reconciled = machine.reconcile(); !reconciled) {
       spdlog::warn("reconcile failed before decision {}: {}", recorded.decision.seq, reconciled.error().message);
     }
   }
-  Outcome outcome = machine.apply(recorded.decision, dry_run, {});
+  Outcome outcome = machine.apply(recorded.decision, dry_run, dry_run ? held : std::vector<Assignment>());
+  if (outcome.status == OutcomeStatus::DryRun) held = suppose(std::move(held), recorded.decision);
   const std::optional<bool> agrees = same_effect(outcome, recorded.outcome);
   return {std::move(recorded), std::move(outcome), agrees};
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "daemon/machine.h"
 #include "replay/record_file.h"
@@ -20,7 +21,8 @@ struct Replayed {
 // other side can't be compared.
 std::optional<bool> same_effect(const Outcome& now, const std::optional<Outcome>& then);
 
-// As the daemon does in a turn: take in what was born meanwhile, then apply. Dry: only plan, from what is there now.
-Replayed replay_one(Machine& machine, RecordedDecision recorded, bool dry_run);
+// As the daemon does in a turn: take in what was born meanwhile, then apply. Dry: only plan; steps begin at what `held`
+// says, which then has what the decision would have set.
+Replayed replay_one(Machine& machine, RecordedDecision recorded, bool dry_run, std::vector<Assignment>& held);
 
 }  // namespace osml

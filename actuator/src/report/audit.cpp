@@ -15,7 +15,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t max_bytes = std::uint64_t{8} << 20U;
-constexpr std::array<const char*, 5> fields = {key::cpus, key::cpu_quota, key::cpu_weight, key::way_mask, key::mba};
+constexpr std::array fields = {key::cpus,       key::cpu_quota, key::cpu_weight,        key::way_mask,     key::mba,
+                               key::memory_mib, key::disk_iops, key::realtime_priority, key::frequency_mhz};
 
 // The one wall-clock time of the agent: people look things up by it.
 std::string utc_now() {
@@ -37,11 +38,19 @@ json as_found(const std::vector<Assignment>& assignments, const std::string& ser
   return Assignment{service, {}, {}, {}, {}, {}};
 }
 
+// On one level, null where a field is not set.
+json flat(const json& assignment) {
+  json values = assignment.value(key::knobs, json::object());
+  values.update(assignment);
+  for (const char* field : fields) values.emplace(field, nullptr);
+  return values;
+}
+
 json changes_between(const std::vector<Assignment>& before, const std::vector<Assignment>& after) {
   json changes = json::array();
   for (const Assignment& assignment : after) {
-    const json old_values = as_found(before, assignment.service);
-    const json new_values = assignment;
+    const json old_values = flat(as_found(before, assignment.service));
+    const json new_values = flat(assignment);
     for (const char* field : fields) {
       if (old_values[field] == new_values[field]) continue;
       changes.push_back({{key::service, assignment.service},

@@ -75,7 +75,7 @@ void AgentMetrics::turn(const TurnReport& report, double unix_s, double took_s, 
   if (report.outcome) ++outcomes_[report.outcome->status];
   if (report.failure) {
     ++failures_.at(static_cast<std::size_t>(*report.failure));
-  } else {
+  } else if (!report.idle) {
     last_decision_unix_s_ = unix_s;
   }
   for (std::size_t i = 0; i < kernel_works; ++i) kernel_.at(i) += report.kernel.at(i);

@@ -95,14 +95,15 @@ std::optional<BandwidthInfo> InfoReader::bandwidth(const fs::path& info, const S
   if (largest == std::numeric_limits<std::uint32_t>::max() || exists(info.parent_path() / "mba_MBps_event")) {
     mb.unit = BandwidthUnit::Mbps;
     mb.min = 1;
-    mb.granularity = 0;
-    mb.max = std::numeric_limits<std::uint32_t>::max();
+    mb.max = most_mba - most_mba % std::max(1U, mb.granularity);
   } else if (mb.min == 0) {
     mb.unit = BandwidthUnit::EighthGbps;
     mb.min = 1;  // 0 would stop the service altogether
     mb.max = std::max(amd_unlimited, static_cast<unsigned>(largest));
   }
-  mb.found = static_cast<unsigned>(largest);
+  // Without a limit the root group has a number that no decision may name; the largest of ours limits nobody either.
+  const bool absolute = mb.unit == BandwidthUnit::Mbps;
+  mb.found = static_cast<unsigned>(absolute ? std::min<std::uint64_t>(largest, mb.max) : largest);
   return mb;
 }
 

@@ -28,7 +28,7 @@ enum class BandwidthUnit { Percent, Mbps, EighthGbps };
 struct BandwidthInfo {
   unsigned min = 10;
   unsigned max = 100;
-  unsigned granularity = 10;  // the kernel rounds percentages up to it; 0 or 1 = any
+  unsigned granularity = 10;  // the kernel rounds percentages up to it, and on some kernels MB/s; 0 or 1 = any
   BandwidthUnit unit = BandwidthUnit::Percent;
   unsigned num_closids = 0;
   std::vector<unsigned> domains;

@@ -143,6 +143,10 @@ bool MbaKnob::same_value(std::uint64_t read, std::uint64_t wanted) const {
   const BandwidthInfo& mb = *site().info.mb;
   const std::uint64_t stored = rounded(mb, static_cast<unsigned>(wanted));
   if (read == stored) return true;
+  // Some kernels take MB/s as they are, some round them up.
+  if (mb.unit == BandwidthUnit::Mbps && mb.granularity > 1) {
+    return read == (wanted + mb.granularity - 1) / mb.granularity * mb.granularity;
+  }
   // Fine-grained percentages (Arm) end at the nearest hardware step, one off at most.
   const bool fine = mb.unit == BandwidthUnit::Percent && mb.granularity < 10;
   return fine && (read + 1 == stored || stored + 1 == read);

@@ -44,7 +44,7 @@ Result<Latency> DatagramLatency::read(const Interval& interval) {
         "{}: {} datagrams ignored, expected one JSON object of at most {} bytes in each; this warning is not repeated",
         name, arrived.ignored, TelemetrySocket::longest_datagram);
   }
-  complained_ = arrived.ignored > 0;
+  complained_ = complained_ || arrived.ignored > 0;
   if (!arrived.lines.empty()) {
     last_ = combine(arrived.lines).latency;
     last_s_ = interval.time_s;

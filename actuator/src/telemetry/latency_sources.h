@@ -43,7 +43,7 @@ class DatagramLatency : public LatencySensor {
   Result<std::shared_ptr<TelemetrySocket>> socket_;  // or why there is none
   std::optional<Latency> last_;
   double last_s_ = 0;        // node time at which it was read
-  bool complained_ = false;  // about datagrams that make no sense, until there are none
+  bool complained_ = false;  // about datagrams that make no sense
 };
 
 // All metrics endpoints of the node, asked side by side once an interval. Services at one address share its answer.
