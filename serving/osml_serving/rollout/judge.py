@@ -188,7 +188,9 @@ class Tally:
     def _begin_window(self) -> None:
         self.began_s = self.clock()
         self.window_looks = 0
-        self.nodes = {name: NodeTally(one.arm, one.settling_s, one.away_s) for name, one in self.nodes.items() if one.decisions}
+        self.nodes = {
+            name: NodeTally(one.arm, one.settling_s, one.away_s) for name, one in self.nodes.items() if one.decisions
+        }
 
     def _of_failures(self) -> str | None:
         """Failures count on two nodes at least: a single one may send what no policy can handle."""
