@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -19,7 +21,7 @@ __all__ = ["PolicyError", "RequestError", "decide", "decide_by"]
 
 
 class PolicyError(RuntimeError):
-    """A policy returned a partition that is illegal on the platform: a fault of the policy, not of the request."""
+    """A policy returned an illegal partition, or refused a sound request: a fault of the policy, not of the request."""
 
 
 def decide(observation: Observation, default_policy: str = DEFAULT_POLICY, seed: int = 0) -> Decision:
@@ -39,9 +41,11 @@ def decide(observation: Observation, default_policy: str = DEFAULT_POLICY, seed:
 def decide_by(policy: Policy, observation: Observation, seed: int = 0) -> Decision:
     """As `decide`, by this policy, whatever the observation names."""
     check_observation(observation)
-    policy, observation = prepared(policy, observation)
+    with _faults_of(policy):
+        policy, observation = prepared(policy, observation)
     state, notes = _state_of(observation, policy, seed)
-    plan, state = policy.decide(observation, state)
+    with _faults_of(policy):
+        plan, state = policy.decide(observation, state)
     previous = _current(observation)
     try:
         layout = _laid_out(plan.partition, observation, previous)
@@ -92,12 +96,23 @@ _encoder = msgspec.msgpack.Encoder()
 
 def _state_of(observation: Observation, policy: Policy, seed: int) -> tuple[Any, list[Reason]]:
     """The policy's state out of the observation, or its first one and why."""
-    if observation.policy_state is None:
-        return policy.initial(observation, seed), []
-    state, why = open_state(observation.policy_state, policy)
-    if why is None:
-        return state, []
-    return policy.initial(observation, seed), [Reason(text=why)]
+    notes: list[Reason] = []
+    if observation.policy_state is not None:
+        state, why = open_state(observation.policy_state, policy)
+        if why is None:
+            return state, []
+        notes = [Reason(text=why)]
+    with _faults_of(policy):
+        return policy.initial(observation, seed), notes
+
+
+@contextmanager
+def _faults_of(policy: Policy) -> Generator[None]:
+    """What a policy refuses is its own fault: the request was checked before. So another policy may decide."""
+    try:
+        yield
+    except RequestError as error:
+        raise PolicyError(f"policy '{policy.name}' refuses a request that makes sense: {error}") from error
 
 
 def _current(observation: Observation) -> list[Assignment]:

@@ -85,6 +85,7 @@ class DrainingServer(uvicorn.Server):
         self._address = address
         self._stop_at: float | None = None
         self._reload = False
+        self._settling: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, move what exists by now out of the garbage collector's way, and say where we are."""
@@ -96,12 +97,24 @@ class DrainingServer(uvicorn.Server):
         readiness = self._runtime.readiness
         reason = readiness.reason
         if reason is None:
-            self._runtime.log.event("info", "ready", f"the server listens on {self._address}; {PAGES}")
+            self._say_ready()
         else:
             level = "warning" if readiness.blocked is None else "error"  # a slow default policy starts
             self._runtime.log.event(
                 level, "not_ready", f"the server listens on {self._address}, but takes no decisions: {reason}"
             )
+            self._settling = asyncio.create_task(self._say_ready_later())
+
+    def _say_ready(self) -> None:
+        self._runtime.log.event("info", "ready", f"the server listens on {self._address}; {PAGES}")
+
+    async def _say_ready_later(self) -> None:
+        """Say so once a slow default policy decides. One that cannot start has its own line in the log."""
+        default = self._runtime.slow.get(self._runtime.decider.default_policy)
+        if default is not None:
+            await default.settled.wait()
+            if self._runtime.readiness.reason is None:
+                self._say_ready()
 
     async def _listen_to_workers(self, place: Place) -> None:
         """The other workers ask without TLS, on a socket that only their user can reach."""
@@ -125,6 +138,8 @@ class DrainingServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn's. After a second signal too, the application stores what it has and ends its processes."""
+        if self._settling is not None:
+            self._settling.cancel()
         await super().shutdown(sockets=sockets)
         if self.force_exit:
             with contextlib.suppress(TimeoutError):

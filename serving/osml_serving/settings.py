@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import stat
 from pathlib import Path
 from typing import Literal, Self
 
@@ -140,7 +141,9 @@ class Settings(BaseSettings):
             return self
         given = f"--models (or OSML_MODELS) is {self.models}"
         try:
-            there = self.models.is_dir()
+            there = stat.S_ISDIR(self.models.stat().st_mode)  # is_dir() of newer Pythons swallows every error
+        except (FileNotFoundError, NotADirectoryError):
+            there = False
         except OSError as error:  # such as a folder above it that this user may not enter
             raise ValueError(f"{given}, which can't be read ({error.strerror}); name a folder of models") from None
         if not there:

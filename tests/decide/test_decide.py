@@ -1,5 +1,6 @@
 import base64
 import time
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -181,6 +182,21 @@ def test_an_illegal_plan_is_the_policys_fault(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(front, "load_policy", lambda _: Greedy())
     with pytest.raises(PolicyError, match=r"policy 'greedy': .* reaches 0 cores"):
+        decide(observation())
+
+
+@pytest.mark.parametrize("place", ["prepared", "initial", "decide"])
+def test_a_policy_that_refuses_a_sound_request_is_at_fault(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    def refuse(*_given: object) -> None:
+        raise RequestError("services has no service", "services")
+
+    even = front.load_policy("even")
+    initial, decided = (refuse if place == name else getattr(even, name) for name in ("initial", "decide"))
+    picky = SimpleNamespace(name="picky", version=1, State=even.State, initial=initial, decide=decided)
+    monkeypatch.setattr(front, "load_policy", lambda _: picky)
+    if place == "prepared":
+        monkeypatch.setattr(front, "prepared", refuse)
+    with pytest.raises(PolicyError, match=r"policy 'picky' refuses .* services has no service"):
         decide(observation())
 
 

@@ -188,7 +188,8 @@ def test_prometheus_endpoints_of_the_pages_are_reached_once_their_ports_are_name
     def admitted(*settings: str) -> set[int | str]:
         policy = by_name(render(*settings))["NetworkPolicy", "osml-agent"]
         assert "Egress" in policy["spec"]["policyTypes"]
-        return {port["port"] for rule in policy["spec"]["egress"] if "to" not in rule for port in rule["ports"]}
+        to_pods = [rule for rule in policy["spec"]["egress"] if rule.get("to") == [{"namespaceSelector": {}}]]
+        return {port["port"] for rule in to_pods for port in rule["ports"]}
 
     assert not ports & admitted()
     assert ports <= admitted(f"agent.latencyPorts={{{','.join(map(str, sorted(ports)))}}}")
@@ -211,6 +212,11 @@ def test_names_are_looked_up_where_the_values_say() -> None:
         labels = rule["to"][0]["namespaceSelector"]["matchLabels"]
         assert labels == {"kubernetes.io/metadata.name": "openshift-dns"}
         assert rule["ports"] == [{"port": 5353, "protocol": protocol} for protocol in ("UDP", "TCP")]
+
+
+def test_values_of_a_chart_that_had_no_dns_look_up_names_as_the_default_ones_do() -> None:
+    """Such as `helm upgrade --reuse-values` gives."""
+    assert by_name(render("dns=null")) == by_name(render())
 
 
 def test_pods_have_the_secrets_and_tolerations_of_the_values() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 import os
 import signal
 import sys
@@ -166,7 +167,15 @@ def test_a_policy_that_cannot_start_is_unavailable_and_the_reason_is_said(start_
 
 
 def test_a_slow_default_policy_decides_before_the_server_is_ready(start_process):
-    url = start_process("--policy", "clite", "--policies", "clite", "--slow-policy-timeout-s", "20").url
+    flags = ("--policies", "clite", "--slow-policy-timeout-s", "20", "--log-format", "json")
+    server = start_process("--policy", "clite", *flags)
+    url = server.url
+
+    def said() -> list[str]:
+        events = [json.loads(line)["event"] for line in server.errors.read_text().splitlines()]
+        return [event for event in events if event in ("not_ready", "ready")]
+
+    assert wait_for(lambda: said()[-1:] == ["ready"]), "once the policy decides"
     with httpx.Client(timeout=30) as client:
         assert post(client, url, EXAMPLE).status_code == 200
         refused = post(client, url, msgspec.structs.replace(EXAMPLE, policy="osml"))
@@ -344,6 +353,7 @@ def test_a_server_is_ready_only_while_its_slow_default_policy_decides(turns_is_s
     assert wait_for(lambda: len(begun) == 2)
     starting = "the process of policy 'turns' is starting"
     assert (reason(), refusal(), gauges()) == (starting, starting, [0, 0, 0])
+    assert server.post(EXAMPLE).headers["connection"] == "close", "a worker beside it may be ready"
 
     (tmp_path / "go").touch()
     assert wait_for(lambda: reason() != starting)

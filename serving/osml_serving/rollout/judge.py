@@ -32,12 +32,15 @@ LEAST_SHARE = 0.001
 class NodeTally:
     """What was seen of one node in its arm, s. `settling_s` is what is left until it counts.
 
+    `away_s`: time since it left its arm, until it is back.
+
     `judged_s`: time in which it is known whether all targets were met. `unmeasured_s`: time without the latency of some
     service. The latter is judged, too: a service that is starved so far that it tells nothing has missed no target.
     """
 
     arm: Arm
     settling_s: float
+    away_s: float = 0.0
     seconds: float = 0.0
     judged_s: float = 0.0
     missed_s: float = 0.0
@@ -120,10 +123,20 @@ class Tally:
             tally.e_s_seconds += interval_s
 
     def settle(self, node: str, arm: Arm) -> None:
-        """A node comes to its arm, also back after a decision of another policy."""
+        """A node comes to its arm, also back after decisions of another policy: then it settles as long as it was away.
+
+        The whole time each time would leave nothing to judge of a node that is away for a moment every minute.
+        """
         tally = self._node(node, arm)
         if tally is not None:
-            tally.settling_s = self.limits.settle_s
+            tally.settling_s = min(self.limits.settle_s, max(0.0, tally.settling_s) + tally.away_s)
+            tally.away_s = 0.0
+
+    def add_away(self, node: str, seconds: float) -> None:
+        """Count time in which no arm of this canary had the node."""
+        tally = self.nodes.get(node)
+        if tally is not None:
+            tally.away_s += seconds
 
     def add_failure(self, node: str, arm: Arm) -> None:
         """Count a decision that failed."""
@@ -175,7 +188,9 @@ class Tally:
     def _begin_window(self) -> None:
         self.began_s = self.clock()
         self.window_looks = 0
-        self.nodes = {name: NodeTally(one.arm, one.settling_s) for name, one in self.nodes.items() if one.decisions}
+        self.nodes = {
+            name: NodeTally(one.arm, one.settling_s, one.away_s) for name, one in self.nodes.items() if one.decisions
+        }
 
     def _of_failures(self) -> str | None:
         """Failures count on two nodes at least: a single one may send what no policy can handle."""

@@ -173,6 +173,8 @@ class Rollout:
         self._decided[node] = choice.arms
         for name, arm in before:
             self._tally(name).add(node, arm, seconds, missed=missed, e_s=e_s, unmeasured=unmeasured)
+        for name in self._tallies.keys() - {name for name, _arm in before}:
+            self._tallies[name].add_away(node, seconds)
         for name, arm in choice.arms:
             if (name, arm) not in before:
                 self._tally(name).settle(node, arm)

@@ -15,6 +15,7 @@ from osml.domain import Decision, Observation
 from osml_serving.child_process import ONE_THREAD, environment_without_secrets
 from osml_serving.decider import Decider, PolicyFailedError
 from osml_serving.errors import ApiError
+from osml_serving.guards.request_limits import CLOSE
 from osml_serving.log import Log
 from osml_serving.slow.replies import Reply, Started
 
@@ -73,7 +74,8 @@ class PolicyProcess:
         """
         node = observation.node
         if not self.ready.is_set():
-            raise ApiError(503, "not_ready", f"the process of policy '{self.policy}' is starting", headers=RETRY)
+            message = f"the process of policy '{self.policy}' is starting"
+            raise ApiError(503, "not_ready", message, headers=RETRY | CLOSE)  # another worker may be ready
         if node in self._nodes:
             message = f"policy '{self.policy}' still decides an observation of node '{node}'"
             raise ApiError(429, "rate_limited", message, field="node", headers=RETRY)

@@ -145,16 +145,15 @@ class Watch:
         return room
 
     def _breaks(self, last: Seen, seen: Seen) -> list[tuple[Kind, str]]:
-        """What comes between two intervals, so that nothing lasts over both."""
+        """What comes between two intervals. Nothing lasts over a silence; a miss lasts over a new agent."""
         found: list[tuple[Kind, str]] = []
         gap_s = seen.at - last.at
         if gap_s > seen.silent_s:
             found.append(("silent", f"it sent nothing for {gap_s:.0f} s"))
-        if seen.seq < last.seq:
-            found.append(("agent", "its agent started anew"))
-        if found:
             for steady in (self.feasibility, *self.targets.values()):
                 steady.begin_anew()
+        if seen.seq < last.seq:
+            found.append(("agent", "its agent started anew"))
         return found
 
     def _changes(self, last: Seen, seen: Seen) -> list[tuple[Kind, str]]:

@@ -390,17 +390,32 @@ def test_an_observation_counts_for_who_decided_before_it(serve, tmp_path):
     assert figures["seconds"] == pytest.approx(21 * EXAMPLE.interval_s)
 
 
-def test_a_node_that_comes_back_to_its_canary_settles_anew(serve, tmp_path):
-    file = write(tmp_path, tries="policy: greedy")
-    file.write_text(file.read_text().replace("settle_s: 0", f"settle_s: {5 * EXAMPLE.interval_s}"))
-    server = serve(rollout=file)
-    fails_at(server, lambda seq: seq == 20)
-    seconds: list[float] = []
-    for seq in range(40):
+def settling(folder: Path, intervals: int) -> Path:
+    file = write(folder, tries="policy: greedy")
+    file.write_text(file.read_text().replace("settle_s: 0", f"settle_s: {intervals * EXAMPLE.interval_s}"))
+    return file
+
+
+def counted(server: InProcess, observations: int) -> list[int]:
+    """Whether each observation counts for the canary."""
+    seconds = [0.0]
+    for seq in range(observations):
         server.post(on("edge-1", seq))
         seconds.append(canary(server)["canary"]["seconds"] / EXAMPLE.interval_s)
-    counted = [round(after - before) for before, after in pairwise([0.0, *seconds])]
-    assert counted == [0] * 5 + [1] * 16 + [0] * 6 + [1] * 13, "the interval of the fallback, and five to settle"
+    return [round(after - before) for before, after in pairwise(seconds)]
+
+
+def test_a_node_that_comes_back_to_its_canary_settles_as_long_as_it_was_away(serve, tmp_path):
+    server = serve(rollout=settling(tmp_path, 5))
+    fails_at(server, lambda seq: seq == 20 or 30 <= seq < 38)
+    wanted = [0] * 5 + [1] * 16 + [0] * 2 + [1] * 8 + [0] * 13 + [1] * 6
+    assert counted(server, 50) == wanted, "one interval of the fallback and one to settle; then eight and five"
+
+
+def test_a_canary_whose_nodes_fall_back_now_and_then_is_judged_in_the_end(serve, tmp_path):
+    server = serve(rollout=settling(tmp_path, 5))
+    fails_at(server, lambda seq: seq % 5 == 4)
+    assert sum(counted(server, 100)) >= 50, "a fallback in each time to settle"
 
 
 def test_a_request_that_every_policy_refuses_is_refused_once(serve, tmp_path):

@@ -26,6 +26,7 @@ from tests.kit.server import Refused, decide
 
 pytestmark = pytest.mark.skipif(chromium.CHROMIUM is None, reason="chromium is not installed")
 ROWS = "[...document.querySelectorAll('#nodes tbody tr')].map(row => row.children[%d].textContent)"
+STATE = "document.getElementById('state')"
 NAMES, STATES, MISSES, E_S = (ROWS % column for column in (0, 1, 2, 3))
 
 
@@ -189,10 +190,10 @@ def test_a_server_that_hangs_is_told_and_so_is_its_return(browser, start_process
             async with chromium.open_page(browser, server.url) as page:
                 await page.until("document.getElementById('connection').dataset.state === 'waiting'")
                 os.kill(server.process.pid, signal.SIGSTOP)
+                await fleet_page.until(f"['stale', 'lost'].includes({STATE}.dataset.state)", 120)
+                state, text = await fleet_page.ask(f"[{STATE}.dataset.state, {STATE}.textContent]")
+                assert state == "lost" or text.startswith("no answer for ")
                 await page.until("document.getElementById('connection').dataset.state === 'lost'", 120)
-                await fleet_page.until("document.getElementById('state').dataset.state === 'stale'", 120)
-                text = await fleet_page.ask("document.getElementById('state').textContent")
-                assert text.startswith("no answer for ")
                 os.kill(server.process.pid, signal.SIGCONT)
                 await page.until("document.getElementById('connection').dataset.state === 'waiting'", 120)
                 await fleet_page.until("document.getElementById('state').dataset.state === 'live'", 120)
@@ -201,6 +202,29 @@ def test_a_server_that_hangs_is_told_and_so_is_its_return(browser, start_process
         asyncio.run(scenario())
     finally:
         os.kill(server.process.pid, signal.SIGCONT)
+
+
+NEVER = """(() => {
+  const real = window.fetch;
+  window.asked = [];
+  window.fetch = (path, options) => {
+    window.asked.push(path.split("?")[0]);
+    return /rollout|fleet.events/.test(path) ? new Promise(() => {}) : real(path, options);
+  };
+})()"""
+
+
+def test_a_rollout_and_events_that_do_not_come_keep_no_list_waiting(browser, fleet):
+    async def scenario():
+        async with chromium.open_page(browser, f"{fleet.url}/fleet") as page:
+            await page.until(f"{STATE}.dataset.state === 'live'")
+            await page.ask(NEVER)
+            await page.until("window.asked.filter((path) => path === 'v1/nodes').length === 4", 120)
+            return await page.ask("window.asked"), await page.ask(f"{STATE}.dataset.state")
+
+    asked, state = asyncio.run(scenario())
+    assert [asked.count(path) for path in ("v1/rollout", "v1/fleet/events")] == [1, 1]
+    assert state == "live"
 
 
 def test_page_and_server_call_a_node_silent_after_the_same_time(browser, fleet):

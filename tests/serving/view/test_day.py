@@ -57,12 +57,15 @@ def told(watch: Watch, steps: list[Seen]) -> list[tuple[float, str]]:
     return [(event.at - START, event.kind) for step in steps for event in watch.events(step)]
 
 
-def test_nothing_lasts_over_a_silence_or_a_new_agent():
+def test_nothing_lasts_over_a_silence():
     missed = [seen(k, met=False) for k in range(20)]
     silent = missed + [seen(3600 + k, met=False) for k in range(40)]
     assert texts(Watch("n"), silent) == ["it sent nothing for 3581 s", "redis has been above its target for 30 s"]
-    anew = missed + [seen(20 + k, met=False, seq=k) for k in range(40)]
-    assert told(Watch("n"), anew) == [(20.0, "agent"), (49.0, "missed")]
+
+
+def test_an_agent_that_starts_anew_again_and_again_hides_no_lasting_miss():
+    anew = [seen(k, met=False, seq=k % 20) for k in range(60)]
+    assert told(Watch("n"), anew) == [(20.0, "agent"), (29.0, "missed"), (40.0, "agent")]
 
 
 def test_a_miss_that_was_told_ends_though_the_node_was_silent_meanwhile():

@@ -16,11 +16,14 @@
 {{- $port | default (eq $url.scheme "https" | ternary "443" "80") }}
 {{- end }}
 
-{{- /* The rule of a NetworkPolicy that lets look up names. */}}
+{{- /* The rule of a NetworkPolicy that lets look up names. Values of a chart without `dns` (--reuse-values) get the
+       defaults of values.yaml. */}}
 {{- define "osml.dns" -}}
-- to: {{- toYaml .Values.dns.to | nindent 4 }}
+{{- $dns := .Values.dns | default dict }}
+{{- $system := dict "matchLabels" (dict "kubernetes.io/metadata.name" "kube-system") }}
+- to: {{- toYaml ($dns.to | default (list (dict "namespaceSelector" $system))) | nindent 4 }}
   ports:
-    {{- range .Values.dns.ports }}
+    {{- range $dns.ports | default (list 53) }}
     - {port: {{ . }}, protocol: UDP}
     - {port: {{ . }}, protocol: TCP}
     {{- end }}

@@ -1,5 +1,5 @@
 // The table of all nodes: search, filter, sort.
-import { getJson, WantsToken } from "./api.js";
+import { getJson, lastAnswer, LIST_MS, oneAtATime, WantsToken } from "./api.js";
 import { eventItems } from "./event_items.js";
 import { byId, make, setText } from "./dom.js";
 import { chosen, COLUMNS, counts, judged, STATES } from "./fleet_lines.js";
@@ -14,7 +14,6 @@ const view = { search: "", filter: "all", key: "state", direction: 1 };
 const panel = new Login(async () => { await asking; return poll(); });
 let lines = [];
 let asking = null; // the question that is open
-let answeredAt = performance.now(); // the last one was answered
 
 function age(seconds) {
   if (seconds < 120) return `${Math.round(seconds)} s ago`;
@@ -68,7 +67,7 @@ function poll() {
 
 // A server that hangs refuses no connection: only the time since its last answer tells.
 function tick() {
-  const silentMs = performance.now() - answeredAt;
+  const silentMs = performance.now() - lastAnswer.at;
   if (silentMs > 2 * POLL_MS && byId("state").dataset.state !== "lost") {
     say("stale", `no answer for ${Math.round(silentMs / 1000)} s`);
   }
@@ -78,14 +77,12 @@ function tick() {
 async function ask() {
   let answer;
   try {
-    answer = await getJson("v1/nodes");
-    answeredAt = performance.now();
+    answer = await getJson("v1/nodes", LIST_MS);
     lines = judged(answer);
     panel.hide();
     byId("main").hidden = false;
   } catch (error) {
     if (error instanceof WantsToken) {
-      answeredAt = performance.now();
       panel.show();
       byId("main").hidden = true;
       return false;
@@ -96,17 +93,18 @@ async function ask() {
   if (answer.silent) say("stale", `${plural(answer.silent, "server")} silent, nodes may be missing`);
   else say("live", "live");
   show();
-  await Promise.all([pollRollout(), pollEvents()]);
+  pollRollout(); // neither keeps the next list waiting
+  pollEvents();
   return true;
 }
 
-async function pollEvents() {
-  const answer = await getJson(`v1/fleet/events?limit=${MOST_EVENTS}`).catch(() => null);
+const pollEvents = oneAtATime(async () => {
+  const answer = await getJson(`v1/fleet/events?limit=${MOST_EVENTS}`, LIST_MS).catch(() => null);
   if (!answer) return; // what is shown stays
   const { events } = answer;
   byId("events-panel").hidden = events.length === 0;
   byId("events").replaceChildren(...eventItems(events, true));
-}
+});
 
 byId("heads").append(...COLUMNS.map((column) => {
   const button = make("button", { type: "button" }, column.title);

@@ -1,5 +1,5 @@
 // Chooses a node, follows it, and shows it.
-import { getJson, WantsToken } from "./api.js";
+import { getJson, lastAnswer, LIST_MS, WantsToken } from "./api.js";
 import { BlamePanel } from "./blame_panel.js";
 import { Connection } from "./connection.js";
 import { DayPanel } from "./day_panel.js";
@@ -22,7 +22,6 @@ let followed = null;
 let absent = null; // the node that the address names, where it is not here
 let names = [];
 let asking = null; // the question that is open
-let answeredAt = performance.now(); // the last one was answered
 
 byId("origin").textContent = location.origin;
 
@@ -54,7 +53,8 @@ function follow(node) {
 // An answer may come after another node was chosen: then it is nobody's any more.
 async function catchUp(node, own) {
   try {
-    const [history, list] = await Promise.all([getJson(`v1/nodes/${encodeURIComponent(node)}`), getJson("v1/nodes")]);
+    const asked = [getJson(`v1/nodes/${encodeURIComponent(node)}`), getJson("v1/nodes", LIST_MS)];
+    const [history, list] = await Promise.all(asked);
     if (own !== timeline) return;
     own.merge(history);
     if (own.last) connection.observed(patienceOf(own.last), Math.max(0, list.server_time - own.last.at));
@@ -107,21 +107,19 @@ function poll() {
 
 // A server that hangs refuses no connection: only the time since its last answer tells. A stream has heartbeats.
 function tick() {
-  if (!stream && performance.now() - answeredAt > 2 * POLL_MS) connection.set(false);
+  if (!stream && performance.now() - lastAnswer.at > 2 * POLL_MS) connection.set(false);
   poll();
 }
 
 async function ask() {
   try {
-    const list = await getJson("v1/nodes");
-    answeredAt = performance.now();
+    const list = await getJson("v1/nodes", LIST_MS);
     offer(list.nodes);
     blame.offer(list.blame);
     panel.hide();
     if (!stream) connection.set(true);
   } catch (error) {
     if (error instanceof WantsToken) {
-      answeredAt = performance.now();
       login();
       return false;
     }

@@ -1,5 +1,5 @@
 // Canaries and shadow policies, as /v1/rollout has them: two tables, hidden where there are none.
-import { getJson, WantsToken } from "./api.js";
+import { getJson, LIST_MS, oneAtATime, WantsToken } from "./api.js";
 import { byId, make, setText } from "./dom.js";
 import { count, dateAndClock, entropy, NONE, tenths } from "./format.js";
 
@@ -46,11 +46,11 @@ export function showRollout(rollout) {
 }
 
 // A token for some nodes only may not see the rollout: the tables stay hidden then.
-export async function pollRollout() {
+export const pollRollout = oneAtATime(async () => {
   try {
-    showRollout(await getJson("v1/rollout"));
+    showRollout(await getJson("v1/rollout", LIST_MS));
   } catch (error) {
     if (!(error instanceof WantsToken)) return;
     showRollout({ canaries: [], shadows: [], lost: 0 });
   }
-}
+});
