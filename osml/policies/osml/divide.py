@@ -76,8 +76,3 @@ def _cut(units: Mapping[str, int], least: Mapping[str, int], lack: int) -> dict[
         richest = max(givers, key=lambda name: ((found[name] - least[name]) / max(1, found[name]), found[name], name))
         found[richest] -= 1
     return found
-
-
-def left_over(node: Node, cells: Mapping[str, Cell]) -> Cell:
-    """What these cells leave of the node."""
-    return node.total.less(total(cells.values()))

@@ -13,11 +13,11 @@ from osml.entropy import be_entropy, combine, intolerable, lc_entropy
 from osml.policies.osml.answers.forecast import NO_MODEL, Answer
 from osml.policies.osml.answers.models import Models
 from osml.policies.osml.answers.outlook import LEAST_SHOWN, Situation, outlook
-from osml.policies.osml.divide import cut_down, fits, left_over
+from osml.policies.osml.divide import cut_down, fits
 from osml.policies.osml.layout import cells_of
 from osml.policies.osml.memory.past import Past, after
 from osml.policies.osml.memory.state import CELLS, POOLED, SHARED, SOME, Correction, OsmlState, Track
-from osml.policies.osml.node import Cell, Node, changed
+from osml.policies.osml.node import Cell, Node, changed, left_over
 from osml.policies.osml.settings import Settings
 from osml.policies.osml.track import after_interval, drains, really_missed
 

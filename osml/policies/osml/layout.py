@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from osml.allocation.apart import JOB_WAYS
 from osml.allocation.limits import budgets, common_parts
 from osml.domain import Observation, Partition, Region
-from osml.policies.osml.divide import left_over
-from osml.policies.osml.node import NOTHING, Cell, Node
+from osml.policies.osml.node import NOTHING, Cell, Node, left_over
 
 
 def cells_of(partition: Partition | None, node: Node) -> dict[str, Cell]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -77,6 +77,11 @@ class Node(NamedTuple):
     def may_share(self) -> bool:
         """Whether all services may use all that is there for them: no limit of the operator would be exceeded."""
         return all(self.bounded(name, *self.for_lc) == self.for_lc for name in self.lc)
+
+
+def left_over(node: Node, cells: Mapping[str, Cell]) -> Cell:
+    """What these cells leave of the node."""
+    return node.total.less(total(cells.values()))
 
 
 def cpus_in_use(service: Service) -> float | None:

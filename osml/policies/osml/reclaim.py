@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from osml.allocation.policy import latency_text
 from osml.domain import Reason
 from osml.policies.osml.answers.correct import downsize_value
-from osml.policies.osml.divide import left_over, spread_out
+from osml.policies.osml.divide import spread_out
 from osml.policies.osml.facts import Facts, units
 from osml.policies.osml.guard import least_for_use, may_have
-from osml.policies.osml.node import Cell, changed
+from osml.policies.osml.node import Cell, changed, left_over
 from osml.policies.osml.rule import Proposal, changes
 
 FALL = 0.25
