@@ -2,12 +2,15 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "apply/actuator.h"
+#include "base/lock.h"
 #include "cli/commands.h"
 #include "resctrl/knobs.h"
 #include "tree.h"
@@ -248,6 +251,30 @@ TEST_F(ActuatorRestoreTest, AnErrorOfResctrlKeepsItsEntries) {
   fs::rename(tree_ / "unmounted", tree_ / "resctrl");
   ASSERT_TRUE(Actuator::open(config_)->restore());
   EXPECT_FALSE(osml::exists(tree_ / "resctrl/osml-lc"));
+}
+
+TEST_F(ActuatorRestoreTest, WhatWasGivenBackIsNotUndoneLater) {
+  tree_.resctrl().write("state/journal.json", R"({"version": 1, "pending": [
+    {"service": "gone", "knob": "cpus", "backend": "cgroup2", "match": {"cgroup": "c"}, "snapshot": "0-3"}],
+    "originals": [
+    {"service": "gone", "knob": "cpus", "backend": "cgroup2", "match": {"cgroup": "c"}, "snapshot": "0-6"}]})");
+  tree_.cgroup2("c", 30).write("cgroup/c/cpuset.cpus", "1\n");
+  fs::permissions(tree_ / "state", fs::perms::owner_all);
+  // Held for as long as the agent waits to undo, and not for as long as it waits to give back.
+  auto lock = lock_exclusive(tree_ / "resctrl", std::chrono::milliseconds(0));
+  ASSERT_TRUE(lock) << lock.error().message;
+  std::thread other([held = std::move(*lock)]() mutable {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    held = Fd();
+  });
+  auto actuator = Actuator::open(config_);
+  other.join();
+  if (!actuator) actuator = Actuator::open(config_);  // on a slow machine
+  ASSERT_TRUE(actuator) << actuator.error().message;
+  EXPECT_EQ(cpus("c"), "0-6");
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(cpus("c"), "0-6") << "0-3 is of a transaction before";
+  EXPECT_TRUE(journal()["pending"].empty());
 }
 
 TEST_F(ActuatorRestoreTest, WhatCannotBeUndoneKeepsNobodyElse) {

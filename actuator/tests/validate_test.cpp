@@ -234,6 +234,15 @@ TEST(ValidateTest, WhatADecisionLeavesOutCountsAsAll) {
   EXPECT_EQ(node.why(), "accepted");
 }
 
+TEST(ValidateTest, WaysThatTheMachineNoLongerDividesAreNoStep) {
+  Node node;
+  limits(node).max_way_step = 1;
+  node.last["lc"] = {{Aspect::Ways, "3ff"}};
+  node.platform.ways.reset();
+  for (Assignment& assignment : node.decision.assignments) assignment.way_mask.reset();
+  EXPECT_EQ(node.why(), "accepted");
+}
+
 TEST(ValidateTest, StepsOfADryRunBeginAtWhatItSupposes) {
   Node node;
   limits(node).max_core_step = 1;

@@ -124,6 +124,14 @@ def test_latencies_by_datagram_and_metrics_go_on_over_a_reload(monitored: Monito
     assert monitored.agent.exit_code == 0
 
 
+def test_a_reload_tells_a_longer_interval_before_the_next_turn(monitored: Monitored) -> None:
+    """Alerts about a silent agent go by it, and the next turn may be an hour away."""
+    before = monitored.value("interval_seconds")
+    monitored.bench.change_config(interval_s=3600)
+    monitored.agent._process.send_signal(signal.SIGHUP)
+    monitored.wait(lambda: monitored.value("interval_seconds") > 60 > before, "the new interval")
+
+
 def test_a_socket_whose_file_was_removed_is_there_again_after_a_reload(monitored: Monitored) -> None:
     monitored.socket_path.unlink()
     monitored.agent._process.send_signal(signal.SIGHUP)

@@ -147,10 +147,10 @@ Outcome Actuator::apply(const Decision& decision, bool dry_run, const std::vecto
   for (const Prepared& prepared : *changes) plain.push_back(prepared.change);
   const std::vector<Step> steps = plan(plain, {state_->platform.min_way_bits, state_->platform.sparse_masks});
   if (dry_run) return finish({decision.seq, OutcomeStatus::DryRun, lines_of(*changes, steps), std::nullopt});
-  if (state_->give_up_undoing()) {
-    if (const Status saved = state_->keep_journal(); !saved) return failed(saved.error());
-  }
   if (steps.empty()) {
+    if (!state_->give_up_undoing().empty()) {
+      if (const Status saved = state_->keep_journal(); !saved) return failed(saved.error());
+    }
     if (const Status settled = state_->settle(wanted); !settled) return failed(settled.error());
     return finish({decision.seq, OutcomeStatus::Unchanged, "", std::nullopt});
   }
@@ -223,7 +223,7 @@ Status Actuator::restore() {
   if (state_->options.read_only) return read_only();
   // What cannot be undone must not keep the settings of the others in force.
   (void)state_->heal();
-  const bool given_up = state_->give_up_undoing();
+  const bool given_up = !state_->give_up_undoing().empty();
   const bool nothing = state_->journal.originals.empty() && state_->journal.applied.empty();
   if (nothing && !given_up && !state_->journal_unsaved) return done();
   const auto tree = state_->lock_resctrl();

@@ -35,8 +35,14 @@ Outcome Actuator::State::commit(const Decision& decision, const std::map<std::st
                                 const std::vector<Prepared>& changes, const std::vector<Step>& steps) {
   const auto tree = lock_resctrl();
   if (!tree) return nothing_done(decision, tree.error());
-  const Journal before = journal;
+  const Journal before = journal;  // with what an earlier transaction left to undo
+  const std::vector<Saved> unfinished = give_up_undoing();
   journal.pending = pending_of(changes, steps, all_knobs());
+  for (const Saved& saved : unfinished) {
+    const bool listed = std::any_of(journal.pending.begin(), journal.pending.end(),
+                                    [&](const Saved& one) { return same_knob(one.name, saved.name); });
+    if (!listed) journal.pending.push_back(saved);
+  }
   if (const Status noted = note_originals(wanted); !noted) {
     journal = before;
     return nothing_done(decision, noted.error());
@@ -49,8 +55,10 @@ Outcome Actuator::State::commit(const Decision& decision, const std::map<std::st
   // After a failed undo the transaction stays in the journal: the next call or start tries again to undo it.
   if (execution.ending == Ending::Failed) return {decision.seq, OutcomeStatus::Failed, execution.message, std::nullopt};
   if (execution.ending == Ending::RolledBack) journal = before;
-  if (execution.ending == Ending::Applied) remember(wanted);
-  journal.pending.clear();
+  if (execution.ending == Ending::Applied) {
+    remember(wanted);
+    journal.pending.clear();
+  }
   std::string message = execution.message;
   if (const Status saved = keep_journal(); !saved) {
     message += (message.empty() ? "" : "; ") + saved.error().message +

@@ -76,9 +76,10 @@ struct Actuator::State {
   // Lock of state_dir, journal, and undoing what a crash left behind.
   Status take_over();
   Status heal();
-  // For whoever sets or restores everything: what could not be undone is nothing to undo any more. True where there was
-  // something.
-  bool give_up_undoing();
+  // For whoever sets or restores everything: what could not be undone, which is nothing to undo any more.
+  std::vector<Saved> give_up_undoing();
+  // What has its original again, all but those that are kept, is not to be undone as well: that would set it once more.
+  void forget_undoing(const std::vector<Saved>& all, const std::vector<Saved>& kept);
   // Forgets what a reboot has undone, and says so.
   Status drop_stale();
   // Restores what was set for services that the configuration no longer has, or has elsewhere or by another backend.

@@ -1,5 +1,6 @@
 // What happens between decisions: threads are born, CPUs and cache domains come and go.
 #include <algorithm>
+#include <optional>
 
 #include "apply/node_state.h"
 #include "apply/restore.h"
@@ -65,6 +66,7 @@ Status Actuator::State::set_again(const KnobSet& set, const Wanted& values) {
 // tries again.
 Status Actuator::State::follow_cgroups() {
   Status first = done();
+  std::optional<Result<Fd>> tree;
   for (const KnobSet& set : knobs) {
     const Applied* known = journal.applied_to(set.service);
     if (known == nullptr) continue;
@@ -74,9 +76,9 @@ Status Actuator::State::follow_cgroups() {
     fresh.there = !set.absent;
     fresh.cgroup_inode = set.cgroup_inode;
     if (!set.absent) {
-      const auto tree = lock_resctrl();
+      if (!tree) tree.emplace(lock_resctrl());  // once: each wait for it is a second
       const Journal before = journal;
-      Status noted = tree ? note_originals({{set.service, fresh.values}}) : Status(tree.error());
+      Status noted = *tree ? note_originals({{set.service, fresh.values}}) : Status(tree->error());
       if (noted) noted = keep_journal();
       if (!noted) journal = before;
       const Status written = noted ? set_again(set, fresh.values) : noted;
@@ -119,7 +121,9 @@ Status Actuator::State::leave_absent() {
   if (left.empty()) return done();
   const auto tree = lock_resctrl();
   if (!tree) return tree.error();
+  const std::vector<Saved> all = left;
   Status back = restore_all(left, roots_to_restore(), resctrl);
+  forget_undoing(all, left);
   journal.originals = std::move(left);
   journal.originals.insert(journal.originals.end(), others.begin(), others.end());
   if (Status saved = keep_journal(); !saved) return saved;

@@ -1,6 +1,7 @@
 // What an agent does first: take the state directory, and bring order into what the last one left.
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "apply/node_state.h"
 #include "apply/restore.h"
@@ -92,11 +93,18 @@ Status Actuator::State::heal() {
 }
 
 // What was found before the first change stays among the originals.
-bool Actuator::State::give_up_undoing() {
+std::vector<Saved> Actuator::State::give_up_undoing() {
   for (const Saved& left : journal.pending) {
     if (journal.find(left.name) == nullptr) journal.originals.push_back(left);
   }
-  return !std::exchange(journal.pending, {}).empty();
+  return std::exchange(journal.pending, {});
+}
+
+void Actuator::State::forget_undoing(const std::vector<Saved>& all, const std::vector<Saved>& kept) {
+  const auto among = [](const std::vector<Saved>& some, const Saved& one) {
+    return std::any_of(some.begin(), some.end(), [&](const Saved& saved) { return same_knob(saved.name, one.name); });
+  };
+  std::erase_if(journal.pending, [&](const Saved& saved) { return among(all, saved) && !among(kept, saved); });
 }
 
 bool Actuator::State::is_stray(const KnobName& name) const {
@@ -124,9 +132,10 @@ Status Actuator::State::restore_strays() {
   if (strays.empty()) return done();
   const auto tree = lock_resctrl();
   if (!tree) return tree.error();
-  const std::size_t count = strays.size();
+  const std::vector<Saved> all = strays;
   const Status back = restore_all(strays, roots_to_restore(), resctrl);
-  const std::size_t restored = count - strays.size();
+  forget_undoing(all, strays);
+  const std::size_t restored = all.size() - strays.size();
   if (restored > 0) {
     say("the agent restored " + std::to_string(restored) +
         " settings of services that the configuration no longer has as they were");

@@ -278,6 +278,9 @@ Status Daemon::reload() {
   }
   configure_log(config->log);
   if (Status replaced = replace_session(*config); !replaced) return replaced;
+  // The next turn may be an hour away: until then alerts go by the interval that is told.
+  metrics_.see(session_->config(), *sockets_, session_->outbox());
+  if (published_s_ != 0) publish(true);
   return start_timer(wall_interval_s(session_->config()));
 }
 

@@ -318,7 +318,9 @@ std::optional<bool> PodFinder::judge(const Pod& pod, const PodContainer& contain
     const std::string path = find_container(config_->roots, directory_of(pod), id);
     if (path.empty()) return std::nullopt;
     const auto cpus = given_cpus(config_->roots, path);
-    own = !known.remembered && (!cpus || cpus->size() == container.whole_cpus);
+    // A cgroup of v1 that is made now has what its pod has: the agent may have set that, and no CPU manager.
+    const bool inherited = cpus && !cpus->empty() && cpus == given_cpus(config_->roots, directory_of(pod));
+    own = !known.remembered && !inherited && (!cpus || cpus->size() == container.whole_cpus);
   }
   known.judged[container.name] = {id, *own};
   return own;

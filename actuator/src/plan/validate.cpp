@@ -199,7 +199,8 @@ class Check {
     const Wanted values = wanted_values(assignment_);
     const auto value = values.find(aspect);
     const bool was_set = last_ != nullptr && last_->contains(aspect);
-    if (value == values.end() && !was_set) return {};
+    const bool possible = knobs_.find(aspect) != nullptr && (aspect != Aspect::Ways || platform_.ways);
+    if (value == values.end() && (!was_set || !possible)) return {};  // nobody can set what is not there any more
     std::optional<double> before = size_of(aspect, now(aspect));
     if (!before && was_set) before = size_of(aspect, last_->at(aspect));
     if (!before && last_ != nullptr) before = all_of(aspect);
