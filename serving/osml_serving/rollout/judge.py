@@ -111,7 +111,7 @@ class Tally:
         if tally is None:
             return
         tally.decisions += 1
-        if tally.settling_s > 0:
+        if tally.settling_s > interval_s / 2:  # intervals jitter: a rest of milliseconds is none
             tally.settling_s -= interval_s
             return
         tally.seconds += interval_s

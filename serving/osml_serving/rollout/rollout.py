@@ -264,7 +264,7 @@ class Rollout:
         for canary in self._plan.canaries:
             self._tallies[canary.name].limits = canary.limits
         self._choices = {}
-        self._decided = {}
+        self._decided = {node: tuple(one for one in arms if one[0] in same) for node, arms in self._decided.items()}
 
     def _what_it_tries(self, canary: Canary) -> object:
         """With what it is compared to: another policy of its group makes other figures."""

@@ -1,7 +1,7 @@
 // Requests to the server, with the token of this tab where one is wanted.
 const KEY = "osml-token";
 const TIMEOUT_MS = 65000; // a server may wait for others, for a minute at most (--peer-timeout-s)
-export const LIST_MS = 20000; // for what is asked again and again; longer than the default of --peer-timeout-s
+export const LIST_MS = 20000; // for what stands beside the list of nodes
 
 export const lastAnswer = { at: performance.now() }; // of any question; an error is one, too
 

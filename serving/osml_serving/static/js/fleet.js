@@ -77,7 +77,7 @@ function tick() {
 async function ask() {
   let answer;
   try {
-    answer = await getJson("v1/nodes", LIST_MS);
+    answer = await getJson("v1/nodes");
     lines = judged(answer);
     panel.hide();
     byId("main").hidden = false;

@@ -1,5 +1,5 @@
 // Chooses a node, follows it, and shows it.
-import { getJson, lastAnswer, LIST_MS, WantsToken } from "./api.js";
+import { getJson, lastAnswer, WantsToken } from "./api.js";
 import { BlamePanel } from "./blame_panel.js";
 import { Connection } from "./connection.js";
 import { DayPanel } from "./day_panel.js";
@@ -53,7 +53,7 @@ function follow(node) {
 // An answer may come after another node was chosen: then it is nobody's any more.
 async function catchUp(node, own) {
   try {
-    const asked = [getJson(`v1/nodes/${encodeURIComponent(node)}`), getJson("v1/nodes", LIST_MS)];
+    const asked = [getJson(`v1/nodes/${encodeURIComponent(node)}`), getJson("v1/nodes")];
     const [history, list] = await Promise.all(asked);
     if (own !== timeline) return;
     own.merge(history);
@@ -113,7 +113,7 @@ function tick() {
 
 async function ask() {
   try {
-    const list = await getJson("v1/nodes", LIST_MS);
+    const list = await getJson("v1/nodes");
     offer(list.nodes);
     blame.offer(list.blame);
     panel.hide();
