@@ -18,7 +18,7 @@ def how_to_install(*extras: str, package: str = "osml") -> str:
     prefix = Path(sys.prefix)
     if not _is_of_uv(prefix):
         command = f"{sys.executable} -m pip install {target}"
-    elif prefix.name != ".venv":
+    elif prefix.name != ".venv" or not (prefix.parent / "serving" / "pyproject.toml").is_file():
         command = f"uv pip install --python {sys.executable} {target}"
     else:
         options = "".join(f" --extra {extra}" for extra in extras)

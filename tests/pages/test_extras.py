@@ -11,6 +11,8 @@ from osml.base import extras
 def prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     environment = tmp_path / ".venv"
     environment.mkdir()
+    (tmp_path / "serving").mkdir()
+    (tmp_path / "serving/pyproject.toml").touch()  # a checkout
     monkeypatch.setattr(extras.sys, "prefix", str(environment))
     return environment
 
@@ -35,10 +37,12 @@ def test_any_other_environment_is_told_its_own_pip(prefix: Path, text: str | Non
     )
 
 
+@pytest.mark.parametrize("name", ["mine", ".venv"])
 def test_an_environment_of_uv_that_is_not_the_checkouts_is_told_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "pyvenv.cfg").write_text("uv = 0.9.1\n")
-    monkeypatch.setattr(extras.sys, "prefix", str(tmp_path))
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "pyvenv.cfg").write_text("uv = 0.9.1\n")
+    monkeypatch.setattr(extras.sys, "prefix", str(tmp_path / name))
     command = f"uv pip install --python {extras.sys.executable} '.[clite]'"
     assert extras.how_to_install("clite") == f"run `{command}` in the checkout of osml"

@@ -47,7 +47,7 @@ def test_static_files_are_listed_and_fetched(url: str, shelf: Path, tmp_path: Pa
         arguments = ["fetch", found["id"][:12], str(folder), "--index", source]
         run = CliRunner().invoke(data.app, arguments, catch_exceptions=False)
         assert run.exit_code == 0, run.output
-        assert f"next: osml learn train a {folder}" in run.stdout
+        assert "next: train on it, see docs/how-to/train.md" in run.stdout
         assert validate(folder).accepted
 
 
