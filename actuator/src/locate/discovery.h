@@ -18,10 +18,9 @@ struct Discovered {
 };
 
 // `configured`: services of the configuration alone. `before`: what this said last, or what a journal says of it (names
-// and Match::found_by); who is there already is not pushed
-// out by who comes. Of several new pods that ask for one name the first by its name gets it. A pod with
-// annotations of osml.dev is governed by them alone; else the one LatencyTarget of its namespace that selects it
-// counts.
+// and Match::found_by); who is there already is not pushed out by who comes. Of several new pods that ask for one name
+// the first by its name gets it. A pod with annotations of osml.dev is governed by them alone; else the one
+// LatencyTarget of its namespace that selects it counts.
 Discovered discover(const std::vector<const Pod*>& pods, const DiscoverConfig& rules,
                     const std::vector<ServiceConfig>& configured, const std::vector<ServiceConfig>& before,
                     TargetBook& targets);

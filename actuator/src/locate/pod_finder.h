@@ -1,5 +1,5 @@
 // Services that are pods: which of the kubelet's pods each is, and where its cgroup is. The kubelet's word is confirmed
-// in the cgroup tree. What is known stays as long as its cgroup does, while the kubelet is away or tells it no longer.
+// in the cgroup tree. What is known stays as long as it runs, while the kubelet is away or tells it no longer.
 #pragma once
 
 #include <algorithm>
