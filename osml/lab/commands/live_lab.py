@@ -113,6 +113,9 @@ def validate_command(
     noise_cpus: Annotated[
         float, typer.Option(help="CPUs that other programs may use; a cell above is marked noisy and not scored.")
     ] = 0.1,
+    precedence: Annotated[
+        int, typer.Option(help="Weight of the lab against other programs. 1: equal, and they disturb more.")
+    ] = 16,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
     """Measure a few cells of each service, predict all others before they are measured, and compare. Needs root.
@@ -123,7 +126,9 @@ def validate_command(
     from osml.lab.validation.stage import Quiet  # noqa: PLC0415
 
     given = tuple(name.strip() for name in names.split(",") if name.strip())
-    plan = Plan(out, given, seed, hours, cells, saturated, seconds, Quiet(noise_cpus, patience_s))
+    plan = Plan(
+        out, given, seed, hours, cells, saturated, seconds, Quiet(noise_cpus, patience_s, precedence=precedence)
+    )
     document = validate(plan, _say)
     if json:
         _print_json(document)

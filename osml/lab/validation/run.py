@@ -35,6 +35,7 @@ RETRIES = 2
 LONGEST = 3.0
 """A cell of a slow service lasts so many times longer, for the sake of its p99."""
 
+MOST_PRECEDENCE = 64
 Say = Callable[[str], None]
 
 
@@ -69,6 +70,8 @@ class Plan:
                 f"--patience-s is {self.quiet.patience_s:g} and --noise-cpus {self.quiet.most_cpus:g}, "
                 "expected numbers of at least 0"
             )
+        if not 1 <= self.quiet.precedence <= MOST_PRECEDENCE:
+            raise InputError(f"--precedence is {self.quiet.precedence}, expected 1 to {MOST_PRECEDENCE}")
         if len(set(self.names)) < len(self.names):
             raise InputError(f"--services is {','.join(self.names)}, expected each name once")
         return [service_named(name) for name in self.names] if self.names else list(services().values())

@@ -24,9 +24,6 @@ from osml.lab.validation.statistics import Histogram, order_interval, quantiles_
 N_CPUS = 2
 COMPANY = "company"
 PERIOD_MS = 10.0
-PRECEDENCE = 16
-"""The lab's groups weigh so many times what their threads would, so that other programs disturb them little."""
-
 WARM_S = 0.5
 JOB_START_S = 0.7
 GIVE_UP_S = 10.0
@@ -37,11 +34,14 @@ _LOOK_S = 0.2
 
 @dataclass(frozen=True)
 class Quiet:
-    """How much others may use, in CPUs, and how long to wait for that."""
+    """How much others may use, in CPUs, how long to wait for that, and how many times their weight the lab's groups
+    have: the more, the less other programs disturb, and the slower these become.
+    """
 
     most_cpus: float = 0.10
     patience_s: float = 20.0
     most_steal: float = 0.03
+    precedence: int = 16
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,12 @@ class Stage:
             if len(self.cpus) < N_CPUS:
                 raise MachineError(f"the lab may use {len(self.cpus)} CPU, expected {N_CPUS}: allow it more (taskset)")
             self._groups = LiveGroups(
-                find_hierarchies(Path("/proc/mounts").read_text()), format_cpulist(self.cpus), PRECEDENCE
+                find_hierarchies(Path("/proc/mounts").read_text()), format_cpulist(self.cpus), self.quiet.precedence
             )
             self._groups.remove()  # of a run that was killed
             stack.callback(self._groups.remove)
+            # Else a job alone in the lab's heavy groups would leave this process no CPU to end it with.
+            stack.enter_context(self._groups.in_control())
             stack.enter_context(machine.work_directory())
             self._children = stack.enter_context(Children(self.out / "logs"))
             self._groups.create(COMPANY, threads=2)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from osml.base.failure import MachineError
-from osml.lab.trials.live.cgroups import Hierarchies, LiveGroups, find_hierarchies
+from osml.lab.trials.live.cgroups import Hierarchies, LiveGroups, end_tasks, find_hierarchies
 
 V1 = """tmpfs /sys/fs/cgroup tmpfs rw 0 0
 cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,relatime,cpu,cpuacct 0 0
@@ -94,3 +94,22 @@ def test_cpu_time_is_read_in_seconds_from_both_versions(tmp_path: Path) -> None:
 
 def test_nothing_to_remove_is_fine(tmp_path: Path) -> None:
     LiveGroups(Hierarchies({"cpu": tmp_path}, None)).remove()
+
+
+def test_tasks_that_are_to_end_may_run_before_they_are_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A killed task of an idle or throttled group would keep the kernel's locks until it gets a CPU."""
+    before = {"cpu.idle": "1", "cpu.shares": "2", "cpu.cfs_quota_us": "1000"}
+    for name, value in before.items():
+        (tmp_path / name).write_text(value)
+    (tmp_path / "cgroup.procs").write_text("4194399\n")
+    seen: list[dict[str, str]] = []
+
+    def kill(pid: int, number: int) -> None:
+        del pid, number
+        seen.append({name: (tmp_path / name).read_text() for name in before})
+        (tmp_path / "cgroup.procs").write_text("")
+
+    monkeypatch.setattr("os.kill", kill)
+    end_tasks(tmp_path)
+    assert seen == [{"cpu.idle": "0", "cpu.shares": "65536", "cpu.cfs_quota_us": "-1"}]
+    assert not (tmp_path / "cpu.max").exists()

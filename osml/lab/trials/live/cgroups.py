@@ -29,6 +29,8 @@ WANTED = ("cpu", "cpuset", "cpuacct", "memory")
 V1_WEIGHT = 1024  # cpu.shares of one thread at nice 0
 V2_WEIGHT = 100  # cpu.weight of the same
 EMPTY_WITHIN_S = 5.0
+WEIGHTS = (("cpu.shares", str(V1_WEIGHT * CONTROL_THREADS)), ("cpu.weight", str(V2_WEIGHT * CONTROL_THREADS)))
+"""What a group weighs whose tasks are to end."""
 
 
 @dataclass(frozen=True)
@@ -202,8 +204,21 @@ def _own_group(text: str, v2: bool) -> str:
     return ""
 
 
+def _let_run(group: Path) -> None:
+    """Take back what keeps a group from the CPU: a killed task needs it to end, and holds locks of the kernel until it
+    has ended.
+    """
+    for name, value in (("cpu.idle", "0"), ("cpu.cfs_quota_us", "-1"), ("cpu.max", "max"), *WEIGHTS):
+        with contextlib.suppress(OSError):  # the root of a hierarchy has no limits, and each version its own files
+            (group / name).open("r+").close()  # never create one
+            (group / name).write_text(value)
+
+
 def end_tasks(group: Path) -> None:
-    """Kill every task of a group; Failure, naming them, where some stay."""
+    """Kill every task of a group, whose CPU limits and weight are lifted for it; Failure, naming them, where some
+    stay.
+    """
+    _let_run(group)
     deadline = time.monotonic() + EMPTY_WITHIN_S
     while pids := (group / "cgroup.procs").read_text().split():
         for pid in pids:
