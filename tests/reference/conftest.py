@@ -88,19 +88,22 @@ def facts(profile: Profile, agent: Path, refused: list[str]) -> str:
     return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
 
 
+def run_machine(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run vm.sh; a second time where the emulator itself has crashed, which says nothing of what runs inside."""
+    for _ in range(2):
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        if "Segmentation fault" not in done.stderr:
+            break
+    return done
+
+
 def run_scenario(profile: Profile, agent: Path, directory: Path) -> Boot:
     """Boot, run the scenario, power off."""
     directory.mkdir()
     (directory / "facts").write_text(facts(profile, agent, write_node(directory, profile)))
     command = [str(VM), "-k", profile.kernel, "-p", profile.name, "-t", str(BOOT_LIMIT_S), "--"]
     start = time.monotonic()
-    done = subprocess.run(
-        [*command, "bash", str(HERE / "scenario.sh"), str(directory)],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    done = run_machine([*command, "bash", str(HERE / "scenario.sh"), str(directory)])
     seconds = time.monotonic() - start
     (directory / "transcript").write_text(done.stdout)
     (directory / "errors").write_text(done.stderr)

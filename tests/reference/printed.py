@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.reference.conftest import BOOT_LIMIT_S, HERE, VM
+from tests.reference.conftest import BOOT_LIMIT_S, HERE, VM, run_machine
 
 KERNELS = ("7.2", "6.12")
 
@@ -45,6 +44,6 @@ def printed_by(script: str, kernel: str, agent: Path) -> Printed:
     """Boot a kernel, run a script of this folder there, power off."""
     command = [str(VM), "-k", kernel, "-p", "none", "-m", "none", "-t", str(BOOT_LIMIT_S), "--"]
     command += ["bash", str(HERE / script), str(agent)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=BOOT_LIMIT_S + 30, check=False)
+    done = run_machine(command)
     assert "end 0" in done.stdout, done.stdout + done.stderr
     return Printed(done.stdout)

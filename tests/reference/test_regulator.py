@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
-from tests.reference.conftest import BOOT_LIMIT_S, HERE, VM
+from tests.reference.conftest import BOOT_LIMIT_S, HERE, VM, run_machine
 
 
 def test_a_job_keeps_its_budget_by_standing_still_and_is_let_go_in_the_end(agent: Path) -> None:
     command = [str(VM), "-p", "mon-only", "-t", str(BOOT_LIMIT_S), "--", "bash", str(HERE / "regulated.sh"), str(agent)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=BOOT_LIMIT_S + 30, check=False)
+    done = run_machine(command)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
     assert ["left", "0", "0"] in lines
