@@ -43,11 +43,11 @@ def actions(records: Sequence[Record]) -> int:
     return sum(1 for before, after in itertools.pairwise(partitions) if before != after)
 
 
-def violations(records: Sequence[Record]) -> float:
-    """Share of (LC service, interval) pairs above target, of those measured."""
+def violations(records: Sequence[Record]) -> float | None:
+    """Share of (LC service, interval) pairs above target, of those measured; None where none was."""
     slacks = [s.slack for record in records for s in record.observation.services if s.kind == "lc"]
     measured = [slack for slack in slacks if slack is not None]
-    return sum(slack < 0 for slack in measured) / len(measured) if measured else 0.0
+    return sum(slack < 0 for slack in measured) / len(measured) if measured else None
 
 
 def _median(values: Sequence[float | None]) -> float | None:

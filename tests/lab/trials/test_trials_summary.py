@@ -71,5 +71,7 @@ def test_slices_of_quota_are_reported_as_cpus_and_missing_ways_as_null():
 
 
 def test_an_unmeasured_service_is_neither_met_nor_violated():
-    [web, _] = summary.phase([record(i, None) for i in range(3)])["services"]
+    phase = summary.phase([record(i, None) for i in range(3)])
+    [web, _] = phase["services"]
     assert (web["p99_ms"], web["met"]) == (None, None)
+    assert phase["violations"] is None
