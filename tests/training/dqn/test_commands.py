@@ -110,7 +110,7 @@ def test_a_training_is_tracked_with_its_loss_and_what_it_came_to(sweep: Path, tm
     found = versions(uri)
     assert [(row["name"], row["aliases"]) for row in found] == [(f"osml-c-{PLATFORM}", ["challenger"])]
     assert 0 <= found[0]["metrics"]["seen.met"] <= 1
-    folder = pull(uri, f"osml-c-{PLATFORM}", "challenger", tmp_path / "b")
+    folder = pull(uri, f"osml-c-{PLATFORM}", "challenger", tmp_path / "b").folder
     assert load_q_function(folder).metadata.kind == "c"
     run = mlflow.MlflowClient().get_model_version(f"osml-c-{PLATFORM}", "1").tags["run"]
     assert mlflow.MlflowClient().get_metric_history(run, "loss")

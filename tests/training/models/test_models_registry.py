@@ -136,7 +136,7 @@ def test_who_only_reads_makes_no_database(tmp_path: Path) -> None:
 def test_pulling_gives_the_same_model_with_a_manifest(
     uri: str, bundle: tuple[Trained, ModelMetadata, Path], tmp_path: Path
 ) -> None:
-    folder = pull(uri, NAME, "challenger", tmp_path)
+    folder = pull(uri, NAME, "challenger", tmp_path).folder
     assert (folder / "model.onnx").read_bytes() == (bundle[2] / "model.onnx").read_bytes()
     assert [entry.name for entry in load_manifest(tmp_path).models] == ["b2-masked-p"]
     assert load_predictor(folder).metadata.kind == "b2"
@@ -160,7 +160,8 @@ def test_the_champion_that_was_pulled_last_is_in_use(
         where = _stored(trained, named, tmp_path)
         pull(where, NAME, "challenger", models)
         assert find_model(models, "b2", "p").name == named.name
-    pull(where, NAME, "1", models)  # back to the first one
+    back = pull(where, NAME, "1", models)
+    assert back.warnings == ["'b2-online-p-9' is in use for platform p now, in the place of 'b2-online-p-10'"]
     assert find_model(models, "b2", "p").name == "b2-online-p-9"
 
 

@@ -14,7 +14,7 @@ from osml.predictors import ModelMetadata, read_metadata
 from osml.predictors.metadata import CARD, METADATA, ONNX
 from osml.predictors.model_check import open_checked
 from osml_training.export.bundle import entry_of
-from osml_training.export.publish import publish
+from osml_training.export.publish import Published, publish
 from osml_training.registry.tracking import connected
 
 CHAMPION, CHALLENGER = "champion", "challenger"
@@ -72,8 +72,8 @@ def promote(uri: str, name: str, which: str, alias: str = CHAMPION) -> str:
         return version
 
 
-def pull(uri: str, name: str, which: str, models: Path) -> Path:
-    """Fetch a version's folder into a folder of models and enter it in the manifest; returns its folder.
+def pull(uri: str, name: str, which: str, models: Path) -> Published:
+    """Fetch a version's folder into a folder of models and enter it in the manifest.
 
     The manifest lists it before all others of its kind, so it is the one in use. What was fetched is opened before it
     is kept: Failure where it is broken, InputError for names that are no plain ones.
@@ -94,4 +94,4 @@ def pull(uri: str, name: str, which: str, models: Path) -> Path:
         entry = entry_of(folder, metadata)
         open_checked(folder.parent, msgspec.structs.replace(entry, name=folder.name))  # as a server does
 
-    return publish(write, read_metadata(fetched), models, first=True).folder
+    return publish(write, read_metadata(fetched), models, first=True)

@@ -161,11 +161,13 @@ def pull_command(
     need("mlflow", "onnxruntime")
     from osml_training.registry.versions import pull  # noqa: PLC0415
 
-    folder = pull(uri, name, version, out)
+    done = pull(uri, name, version, out)
     if json:
-        _print({"name": name, "version": version, "folder": str(folder)})
+        _print({"name": name, "version": version, "folder": str(done.folder), "warnings": done.warnings})
         return
-    Console().print(f"{name} {version} is in {folder}", highlight=False)
+    Console().print(f"{name} {version} is in {done.folder}", highlight=False)
+    for warning in done.warnings:
+        print(f"osml: {warning}", file=sys.stderr)
 
 
 @app.command("sync")
