@@ -335,11 +335,6 @@ def settings_page() -> str:
 # Rules of the policy `osml`
 
 
-def first_line(function: Callable[..., Any]) -> str:
-    """The first line of what a function says of itself."""
-    return (inspect.getdoc(function) or "").split("\n")[0]
-
-
 def worths(file: Path) -> dict[str, dict[str, str]]:
     """What each rule and model is worth by suite and on `all` mixes; empty where it was not measured yet."""
     rows: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))["rows"] if file.is_file() else []
@@ -364,16 +359,13 @@ def rules_page(file: Path = ROOT / "docs" / "results" / "osml-rules.json") -> st
         [
             str(number),
             code(rule.name),
-            escaped(first_line(rule.when)),
-            escaped(first_line(rule.propose)),
+            escaped(" ".join((inspect.getdoc(rule.propose) or "").split())),
             escaped(rule.source),
-            ", ".join(code(name) for name in rule.settings) or "none",
             escaped(worth.get(rule.name, {}).get("all", "-")),
         ]
         for number, rule in enumerate(RULES, 1)
     ]
-    heads = ["", "rule", "when", "what it does", "source", "thresholds", "worth"]
-    thresholds = [[code(name), shown(getattr(DEFAULT, name))] for name in DEFAULT.__struct_fields__]
+    heads = ["", "rule", "what it does, and where", "source", "worth"]
     intro = (
         "Rules of the policy `osml` in their order ([how it decides](../explanation/osml-policy.md)). "
         "The first rule that holds and whose proposal passes the guard decides. "
@@ -393,9 +385,19 @@ def rules_page(file: Path = ROOT / "docs" / "results" / "osml-rules.json") -> st
         worths_text,
         by_suite,
         "## Thresholds",
-        "`osml/policies/osml/settings.py` explains each threshold.",
+        table(["threshold", "value", "meaning"], thresholds()),
     ]
-    return page("Rules of `osml`", intro, [*parts, table(["threshold", "value"], thresholds)])
+    return page("Rules of `osml`", intro, parts)
+
+
+def thresholds() -> list[list[str]]:
+    """Names, values and meaning of the settings of `osml`, out of the list in their docstring."""
+    text = re.sub(r"\n  (?=\S)", " ", inspect.getdoc(type(DEFAULT)) or "")
+    found = re.findall(r"^- (.*?): (.*)$", text, re.MULTILINE)
+    return [
+        [names, ", ".join(shown(getattr(DEFAULT, name)) for name in re.findall(r"\w+", names)), escaped(meaning)]
+        for names, meaning in found
+    ]
 
 
 PAGES: dict[str, Callable[[], str]] = {

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from osml.domain import Counters
 from osml.policies.osml.answers.models import Models
-from osml.policies.osml.balance import level_with, move_a_unit, unbalanced
+from osml.policies.osml.balance import level_with, move_a_unit
 from osml.policies.osml.facts import Facts
 from osml.policies.osml.guard import objection
 from osml.policies.osml.memory.state import CELLS, SHARED
@@ -47,7 +47,7 @@ def moved(seen: Facts) -> dict[str, Cell] | None:
 
 def test_one_unit_moves_and_all_that_there_is_stays_in_use() -> None:
     seen = full()
-    assert unbalanced(seen)
+    assert move_a_unit(seen) is not None
     cells = moved(seen)
     assert cells == {"a": Cell(19, 10), "b": Cell(17, 10)}  # 18 of 24 cores is less than 10 of 12 ways
     proposal = move_a_unit(seen)
@@ -58,8 +58,8 @@ def test_one_unit_moves_and_all_that_there_is_stays_in_use() -> None:
 
 def test_cells_that_are_much_worse_than_sharing_are_given_up() -> None:
     seen = full()
-    assert unbalanced(replace_facts(seen, scores={CELLS: 0.12, SHARED: 0.1}))
-    assert not unbalanced(replace_facts(seen, scores={CELLS: 0.14, SHARED: 0.1}))
+    assert move_a_unit(replace_facts(seen, scores={CELLS: 0.12, SHARED: 0.1})) is not None
+    assert move_a_unit(replace_facts(seen, scores={CELLS: 0.14, SHARED: 0.1})) is None
 
 
 def test_ways_move_where_they_are_what_is_lacking() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from osml.domain import Counters, Partition
+from osml.domain import Counters
 from osml.policies.osml.answers.models import Models
 from osml.policies.osml.facts import Facts
 from osml.policies.osml.guard import may_have, objection
@@ -99,7 +99,3 @@ def test_jobs_keep_what_they_have_to_have() -> None:
     assert objection(known, Proposal({"a": Cell(35, 18)})) is None
     assert objection(known, Proposal({"a": Cell(36, 18)})) is not None
     assert objection(known, Proposal({"a": Cell(35, 19)})) is not None
-
-
-def test_a_partition_that_was_checked_before_passes_as_it_is() -> None:
-    assert objection(seen(), Proposal({}, partition=Partition([]))) is None

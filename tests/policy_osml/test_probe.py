@@ -128,6 +128,6 @@ def test_never_below_rcliff_and_never_against_a_witness(used: float, ratio: floa
     run(using("a", used, ratio), using("b", 5.0), times=40)
     cell = run.cores()["a"]
     if cell < oaa:
-        assert ratio <= DEFAULT.probe
+        assert ratio <= DEFAULT.close
         assert used <= DEFAULT.full * cell + 1e-9
         assert cell >= units(low + 0.5, 1.0, DEFAULT.round_bound)

@@ -12,7 +12,7 @@ from osml.domain import Partition, Region
 from osml.policies.osml import Osml
 from osml.policies.osml.memory.state import CELLS, POOLED, SHARED, OsmlState
 from osml.policies.osml.overcommit import set_some_aside
-from osml.policies.osml.place import unplaced
+from osml.policies.osml.place import cells_for_all
 from osml.policies.osml.settings import DEFAULT, Settings
 from tests.kit.fake_models import Run, job, needs, service
 from tests.kit.osml_facts import facts
@@ -260,9 +260,9 @@ def test_what_was_tried_of_other_ways_does_not_keep_cells_for_all_from_being_tri
     cells = {"a": (9, 9)}
     seen = facts(*services, cells=cells)
     calm = OsmlState(tracks=seen.tracks, age=20, scores={POOLED: 0.0, SHARED: 0.1})
-    assert unplaced(facts(*services, cells=cells, before=calm))
+    assert cells_for_all(facts(*services, cells=cells, before=calm)) is not None
     tried = OsmlState(tracks=seen.tracks, age=20, scores={POOLED: 0.0, CELLS: 0.1})
-    assert not unplaced(facts(*services, cells=cells, before=tried))
+    assert cells_for_all(facts(*services, cells=cells, before=tried)) is None
 
 
 def test_an_arrival_beside_one_that_is_just_above_its_target_leaves_all_in_cells() -> None:

@@ -11,9 +11,6 @@ from osml.policies.osml.memory.state import OsmlState, Refused
 from osml.policies.osml.node import Cell, Node
 from osml.policies.osml.rule import Proposal
 
-WAIT = "wait"
-"""The rule of a decision that leaves what is applied, before the agent is asked again."""
-
 NOT_DONE = ("refused", "rolled_back", "failed")
 
 LONGEST = 32
@@ -38,16 +35,16 @@ def after_outcome(observation: Observation, state: OsmlState) -> OsmlState:
     )
 
 
-def repeated(facts: Facts) -> tuple[str, Proposal] | None:
+def repeated(facts: Facts) -> Proposal | None:
     """The last request again, where nothing is known to be applied."""
     wanted = facts.before.wanted
     if facts.observation.partition is not None or wanted is None or not stands(wanted, facts.observation, facts.node):
         return None
     text = f"{_in_words(facts.observation)}; the same request is repeated"
-    return "repeat", Proposal({}, [Reason(text=text)], partition=wanted, shortage=facts.before.shortage)
+    return Proposal({}, [Reason(text=text)], partition=wanted, shortage=facts.before.shortage)
 
 
-def held_back(facts: Facts) -> tuple[str, Proposal] | None:
+def held_back(facts: Facts) -> Proposal | None:
     """What is applied, where the agent did not carry out the last decisions and is not asked again yet."""
     refused, applied = facts.before.refused, facts.observation.partition
     if refused is None or refused.wait <= 1 or applied is None or not stands(applied, facts.observation, facts.node):
@@ -58,12 +55,14 @@ def held_back(facts: Facts) -> tuple[str, Proposal] | None:
         f"the agent did not apply the last decision ({refused.times} in a row{why}); "
         f"the applied partition stays for {refused.wait - 1} interval(s) before the next request"
     )
-    return WAIT, Proposal({}, [Reason(text=text)], partition=applied)
+    return Proposal({}, [Reason(text=text)], partition=applied)
 
 
-def after_decision(refused: Refused | None, rule: str) -> Refused | None:
+def after_decision(facts: Facts, proposal: Proposal) -> Refused | None:
     """The refusals after a decision: an interval less to wait, or nothing to wait for where the agent is asked."""
-    return None if refused is None else replace(refused, wait=max(1, refused.wait - 1) if rule == WAIT else 0)
+    refused = facts.before.refused
+    waits = proposal.partition is not None and facts.observation.partition is not None
+    return None if refused is None else replace(refused, wait=max(1, refused.wait - 1) if waits else 0)
 
 
 def _in_words(observation: Observation) -> str:

@@ -17,11 +17,6 @@ from osml.policies.osml.rule import Proposal
 from osml.policies.osml.settings import Settings
 
 
-def foreseen(facts: Facts) -> bool:
-    """Whether all have a cell, and Model-C' can say of some of them what it brings."""
-    return bool(facts.expected)
-
-
 def more_ahead(facts: Facts) -> Proposal | None:
     """More out of what is idle or the jobs', for services that Model-C' expects to miss their target."""
     cells, reasons = dict(facts.cells), list[Reason]()
@@ -70,7 +65,7 @@ def _worth(larger: list[Cell], sure: list[float], now: float, settings: Settings
         if before - level < settings.helps:
             break
         cores, before = cell.cores, level
-        if level <= settings.ahead_to:
+        if level <= -settings.ahead:
             break
     return cores
 

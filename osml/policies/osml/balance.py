@@ -16,16 +16,15 @@ from osml.policies.osml.node import Cell, cpus_in_use
 from osml.policies.osml.rule import Proposal, changes
 
 
-def unbalanced(facts: Facts) -> bool:
-    """Whether all have a cell, somebody misses its target in it, and sharing everything was not much better."""
-    if facts.way != CELLS or not facts.alarmed:
-        return False
-    scores = facts.scores
-    return scores.get(CELLS, 0.0) <= scores.get(SHARED, 1.0) + facts.settings.worse
-
-
 def move_a_unit(facts: Facts) -> Proposal | None:
-    """A unit of what it lacks most for the service furthest above its target, from the one with most room."""
+    """A unit of what it lacks most for the service furthest above its target, from the one with most room.
+
+    Where all have a cell, and sharing everything was not much better.
+    """
+    scores = facts.scores
+    good = scores.get(CELLS, 0.0) <= scores.get(SHARED, 1.0) + facts.settings.worse
+    if facts.way != CELLS or not facts.alarmed or not good:
+        return None
     level, taker = max((facts.tracks[name].level or 0.0, name) for name in facts.alarmed)
     others = [name for name in facts.cells if name not in facts.missed and facts.meets(name)]
     with_room = sorted(others, key=lambda name: (facts.tracks[name].level or 1.0, name))

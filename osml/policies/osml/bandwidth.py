@@ -60,11 +60,13 @@ def with_bandwidth(
     platform = facts.observation.platform
     if platform.mba is None:
         return partition, []
-    peak, held, reasons = peak_gbps(platform), _in_force(facts, partition), list[Reason]()
+    peak, reasons, before = peak_gbps(platform), list[Reason](), facts.observation.partition
+    held = before.mba or None if before is not None and before.regions == partition.regions else None
     as_held = partition if held is None else replace(partition, mba=held)
     keep = held is not None and not facts.changed
     holding = {} if peak is None else _holding(facts, partition, profiles, reasons)
-    draining = held is not None and _jobs_have_least(facts, platform.mba, held)
+    jobs, least = facts.node.be, legal_throttle(1, platform.mba)
+    draining = held is not None and bool(jobs) and all(held.get(job) == least for job in jobs)  # a miss may be why
     over = draining and min([track.met for track in facts.tracks.values()], default=0) >= _OVER
     found = {name: _need(facts.services[name], one, draining=draining, over=over) for name, one in holding.items()}
     profiled = {name: need for name, need in found.items() if need is not None}
@@ -83,12 +85,6 @@ def with_bandwidth(
     return replace(partition, mba=wanted), reasons
 
 
-def _in_force(facts: Facts, partition: Partition) -> dict[str, int] | None:
-    """The throttles in force, where the cells stay the same."""
-    before = facts.observation.partition
-    return None if before is None or before.regions != partition.regions else before.mba or None
-
-
 def _throttles(
     facts: Facts, mba: MbaRange, peak: float | None, modelled: Mapping[str, float], profiled: Mapping[str, _Need]
 ) -> dict[str, int]:
@@ -101,11 +97,6 @@ def _throttles(
         left = legal_down(max(peak - asked, 0.0) / max(len(facts.node.be), 1), mba, peak)
         found |= dict.fromkeys(facts.node.be, max(left, legal_throttle(1, mba)))  # 0 is no throttle
     return found
-
-
-def _jobs_have_least(facts: Facts, mba: MbaRange, held: Mapping[str, int]) -> bool:
-    """Whether there are jobs, and none of them has more than the smallest throttle: a miss may be why."""
-    return bool(facts.node.be) and all(held.get(job) == legal_throttle(1, mba) for job in facts.node.be)
 
 
 def _holding(

@@ -26,8 +26,7 @@ from osml.policies.osml.track import after_interval, drains, really_missed
 class Facts:
     """One interval as the rules see it.
 
-    - `slacks`: 1 - latency over target; None where that was not measured. `tracks`: what is known of each service now.
-    - `cells`: what each has to itself, within the limits of now.
+    - `tracks`: what is known of each service now. `cells`: what each has to itself, within the limits of now.
     - `wants`: the cell that each needs: OAA plus correction. `set_aside`: services whose cell is known to be too small.
     - `new`: services that came.
     - `missed`: services that miss their target by more than noise. `alarmed`: those to act upon now.
@@ -46,7 +45,6 @@ class Facts:
     models: Models
     answers: Mapping[str, Answer]
     services: dict[str, Service]
-    slacks: dict[str, float | None]
     tracks: dict[str, Track]
     cells: dict[str, Cell]
     wants: dict[str, Cell]
@@ -74,12 +72,12 @@ class Facts:
 
     def meets(self, name: str) -> bool:
         """Whether a service was measured and met its target: from others nothing is taken, be it noise."""
-        slack = self.slacks[name]
+        slack = self.services[name].slack
         return slack is not None and slack >= 0
 
     def far(self, name: str) -> bool:
         """Whether a service is so far above its target that a queue must be growing."""
-        slack = self.slacks[name]
+        slack = self.services[name].slack
         return slack is not None and slack < 1.0 - self.settings.far
 
     def tight(self, name: str) -> Cell:
@@ -114,12 +112,11 @@ class Facts:
         Without services of which it is too early to say, or of which an answer is no number. Empty without the model.
         One call for all services costs little more than one for one cell.
         """
-        model = self.models.c2
-        if model is None or not asked:
+        model, told = self.models.c2, self.told
+        if model is None:
             return {}
-        asked = {name: cells for name, cells in asked.items() if cells and self._shown(name)}
-        told = self.told
-        new = {name: [cell for cell in cells if (name, cell) not in told] for name, cells in asked.items()}
+        shown = {n: cells for n, cells in asked.items() if cells and self.tracks[n].past.latencies >= LEAST_SHOWN}
+        new = {name: [cell for cell in cells if (name, cell) not in told] for name, cells in shown.items()}
         unknown = {name: cells for name, cells in new.items() if cells}
         if unknown:
             try:
@@ -128,33 +125,24 @@ class Facts:
                 return {}
             for (name, cells), bounds in zip(unknown.items(), found, strict=True):
                 told.update({(name, cell): bound for cell, bound in zip(cells, bounds, strict=True)})
-        known = {name: [told[name, cell] for cell in cells] for name, cells in asked.items()}
+        known = {name: [told[name, cell] for cell in cells] for name, cells in shown.items()}
         return {name: bounds for name, bounds in known.items() if math.isfinite(sum(bounds))}
-
-    def _shown(self, name: str) -> bool:
-        return self.tracks[name].past.latencies >= LEAST_SHOWN
 
     def larger(self, name: str) -> list[Cell]:
         """Cells with more cores than the present one that Model-C' is asked about, the nearest first."""
-        cell, least, most = self.cells[name], self.node.leasts[name], self.node.mosts[name]
-        last = min(cell.cores + self._reach(cell), most.cores)
-        return self._with_ways(name, range(max(cell.cores + 1, least.cores), last + 1))
+        cell = self.cells[name]
+        last = min(cell.cores + self._reach(cell), self.node.mosts[name].cores)
+        return [Cell(cores, cell.ways) for cores in range(cell.cores + 1, last + 1)]
 
     def smaller(self, name: str) -> list[Cell]:
         """The same with fewer cores."""
-        cell, least, most = self.cells[name], self.node.leasts[name], self.node.mosts[name]
-        last = max(cell.cores - self._reach(cell), least.cores, 1)
-        return self._with_ways(name, range(min(cell.cores - 1, most.cores), last - 1, -1))
+        cell = self.cells[name]
+        last = max(cell.cores - self._reach(cell), self.node.leasts[name].cores)
+        return [Cell(cores, cell.ways) for cores in range(cell.cores - 1, last - 1, -1)]
 
     def _reach(self, cell: Cell) -> int:
         units, share = self.settings.reach
         return units + int(share * cell.cores)
-
-    def _with_ways(self, name: str, cores: range) -> list[Cell]:
-        """Cells with the present ways; none where the operator does not allow so many."""
-        ways = self.cells[name].ways
-        allowed = self.node.leasts[name].ways <= ways <= self.node.mosts[name].ways
-        return [Cell(number, ways) for number in cores] if allowed else []
 
     def has_met(self, name: str) -> bool:
         """Whether a service has met its target in the present cell for as long as the rule `less-ahead` waits."""
@@ -191,7 +179,6 @@ def facts_of(
 ) -> Facts:
     """The facts of an interval. `answers` has one for each LC service."""
     services = {service.name: service for service in observation.services if service.kind == "lc"}
-    slacks = {name: one.slack for name, one in services.items()}
     applied = observation.partition
     held = cells_of(applied or before.wanted, node)
     blind = applied is None and before.wanted is not None  # what is in force nobody knows: nothing is learned
@@ -222,8 +209,9 @@ def facts_of(
     age = before.age + 1
     scores = {} if changed else dict(before.scores)
     if not changed and age > (settings.patience if way == SHARED else settings.settle):
-        _score(scores, way, observation, slacks, set_aside)
-    served = [0 if slacks[name] is None else track.streak for name, track in tracks.items() if name not in set_aside]
+        scores = _scored(scores, way, observation, services, set_aside)
+    streaks = {name: 0 if services[name].slack is None else track.streak for name, track in tracks.items()}
+    served = [streak for name, streak in streaks.items() if name not in set_aside]
     facts = Facts(
         observation,
         node,
@@ -232,7 +220,6 @@ def facts_of(
         models,
         answers,
         services,
-        slacks,
         tracks,
         cells,
         {name: _want(node, name, track, observation, settings) for name, track in tracks.items()},
@@ -329,22 +316,20 @@ def _other_jobs(before: OsmlState, node: Node) -> bool:
     return owners - before.tracks.keys() != set(node.be)
 
 
-def _score(
+def _scored(
     scores: dict[str, float],
     way: str,
     observation: Observation,
-    slacks: Mapping[str, float | None],
+    services: Mapping[str, Service],
     set_aside: Sequence[str],
-) -> None:
-    """What the present way to run the node is worth: its E_S, the half of it from this interval.
+) -> dict[str, float]:
+    """The scores, with what the present way to run the node is worth: its E_S, the half of it from this interval.
 
     Who is set aside and completes no request misses its target completely.
     """
+    slacks = {name: one.slack for name, one in services.items()}
     ratios = [1.0 - slack for slack in slacks.values() if slack is not None]
     ratios += [math.inf for name in set_aside if slacks[name] is None]
-    if not ratios:
-        return
-    e_s = combine(lc_entropy([intolerable(ratio, 1.0) for ratio in ratios]), jobs_entropy(observation))
-    if e_s is not None:
-        old = scores.get(way)
-        scores[way] = e_s if old is None else 0.5 * (old + e_s)
+    missed = [intolerable(ratio, 1.0) for ratio in ratios]
+    e_s = combine(lc_entropy(missed), jobs_entropy(observation)) if missed else None
+    return scores if e_s is None else {**scores, way: 0.5 * (scores.get(way, e_s) + e_s)}

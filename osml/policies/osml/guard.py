@@ -14,8 +14,6 @@ from osml.policies.osml.rule import Proposal
 def objection(facts: Facts, proposal: Proposal) -> str | None:
     """Why a proposal must not be carried out; None where it may."""
     node = facts.node
-    if proposal.partition is not None or node.obstacle is not None:
-        return None  # without cells there is one thing only that can be done
     for name, cell in proposal.cells.items():
         if cell != node.bounded(name, *cell):
             return f"{name}: {cell.cores} cores and {cell.ways} ways are outside of the operator's limits"

@@ -42,17 +42,14 @@ def partition_of(observation: Observation, node: Node, cells: Mapping[str, Cell]
 def _together(observation: Observation, node: Node) -> Partition:
     """All services on the same cores, BE jobs aside where there are two parts; the minimums of services come first."""
     total = node.total
-    if not node.be or not node.lc:
-        part = _most_of(node, total) if node.be else total
-        regions = _shared(observation, [*node.lc, *node.be], part)
-    elif total.cores < 2:
-        regions = _shared(observation, [*node.lc, *node.be], total)
-    else:
+    if node.lc and node.be and total.cores > 1:
         most = max(1, total.cores - max(node.leasts[name].cores for name in node.lc))
         jobs = Cell(min(node.least_be.cores, most), node.least_be.ways)
-        regions = _shared(observation, node.lc, total.less(jobs), groups=1) + _shared(
-            observation, node.be, jobs, groups=1
-        )
+        regions = _shared(observation, node.lc, total.less(jobs), groups=1)
+        regions += _shared(observation, node.be, jobs, groups=1)
+    else:
+        part = total if node.lc or not node.be else _most_of(node, total)
+        regions = _shared(observation, [*node.lc, *node.be], part)
     return Partition(regions + _common_cache(observation, node))
 
 

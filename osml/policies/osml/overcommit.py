@@ -29,13 +29,10 @@ def untried(facts: Facts, way: str) -> bool:
     )
 
 
-def pool_untried(facts: Facts) -> bool:
-    """Whether all share, one misses its target, and nobody was set apart yet at these loads."""
-    return facts.way == SHARED and untried(facts, POOLED) and len(facts.services) > 2 and len(facts.missed) == 1
-
-
 def one_apart(facts: Facts) -> Proposal | None:
     """A cell for the one service that misses its target while all share; the others together on the rest."""
+    if facts.way != SHARED or not untried(facts, POOLED) or len(facts.services) < 3 or len(facts.missed) != 1:
+        return None
     name, node, room = facts.missed[0], facts.node, facts.node.for_lc
     want = facts.wants[name]
     cell = node.bounded(name, want.cores, max(want.ways, room.ways * want.cores // room.cores))
@@ -50,56 +47,51 @@ def one_apart(facts: Facts) -> Proposal | None:
     return Proposal({name: cell}, [reason], shortage=lack(facts))
 
 
-def rcliff_untried(facts: Facts) -> bool:
-    """Whether cells below the OAA are untried."""
-    return untried(facts, CELLS)
-
-
 def cells_at_rcliff(facts: Facts) -> Proposal | None:
-    """Cells between the needs and RCliff's bound, else between the needs and RCliff, where those fit."""
-    cells = cut_down(facts.node, facts.wants, {name: facts.tight(name) for name in facts.services})
-    if cells is None:
-        cells = cut_down(facts.node, facts.wants, {name: facts.cliff(name) for name in facts.services})
-    if cells is None:
+    """Cells between the needs and RCliff's bound, else RCliff, where those fit and are untried."""
+    if not untried(facts, CELLS):
         return None
-    cells = spread_out(facts.node, cells, list(cells), list(cells))
-    text = "the OAAs do not fit together: cells have the size of RCliff's bound"
-    return Proposal(cells, [Reason(text=text), *changes(facts, cells)], shortage=lack(facts), past_cliff=True)
+    for least in (facts.tight, facts.cliff):
+        cells = cut_down(facts.node, facts.wants, {name: least(name) for name in facts.services})
+        if cells is not None:
+            cells = spread_out(facts.node, cells, list(cells), list(cells))
+            text = "the OAAs do not fit together: cells have the size of RCliff's bound"
+            return Proposal(cells, [Reason(text=text), *changes(facts, cells)], shortage=lack(facts), past_cliff=True)
+    return None
 
 
-def sharing_untried(facts: Facts) -> bool:
-    """Whether somebody is short, and sharing everything is untried at these loads."""
-    return short(facts) and facts.node.may_share and SHARED not in facts.scores
+def share_first(facts: Facts) -> Proposal | None:
+    """All share where somebody is short and that is untried: queues drain fastest there, and it needs no prediction."""
+    is_untried = short(facts) and facts.node.may_share and SHARED not in facts.scores
+    return share_everything(facts) if is_untried else None
+
+
+def share_again(facts: Facts) -> Proposal | None:
+    """All share where targets are missed, and that had the lowest E_S of all that was tried."""
+    scores = facts.scores
+    starved = any(facts.services[name].slack is None for name in facts.set_aside)
+    lacking = short(facts) or (facts.way in scores and (bool(facts.missed) or starved))
+    is_best = lacking and SHARED in scores and scores[SHARED] <= min(scores.values())
+    return share_everything(facts) if is_best else None
 
 
 def share_everything(facts: Facts) -> Proposal:
-    """All share: queues drain fastest there, and it needs no prediction."""
+    """All share."""
     found = share("the needs of all services do not fit in cells")
     return found._replace(reasons=[*found.reasons, *changes(facts, {})], shortage=lack(facts), tracks=corrected(facts))
 
 
-def setting_aside_may_be_better(facts: Facts) -> bool:
-    """Whether all that was tried has a higher E_S than missing the targets of some completely."""
-    if not facts.missed or not untried(facts, SOME):
-        return False
-    aside = max(1, len(facts.services) - len(_served(facts)))
-    expected = combine(aside / len(facts.services), jobs_entropy(facts.observation))
-    return expected is not None and min(facts.scores.values(), default=1.0) > facts.settings.better * expected
-
-
-def sharing_was_best(facts: Facts) -> bool:
-    """Whether targets are missed, and sharing everything had the lowest E_S of all that was tried."""
-    scores = facts.scores
-    starved = any(facts.slacks[name] is None for name in facts.set_aside)
-    lacking = short(facts) or (facts.way in scores and (bool(facts.missed) or starved))
-    return lacking and SHARED in scores and scores[SHARED] <= min(scores.values())
-
-
 def set_some_aside(facts: Facts) -> Proposal | None:
-    """As many as possible in their cells, the others in what is left, where not all can meet their target."""
+    """As many as possible in their cells, the others in what is left.
+
+    Where not all can meet their target, and all that was tried has a higher E_S than missing those of some completely.
+    """
+    if not facts.missed or not untried(facts, SOME):
+        return None
     node, served = facts.node, _served(facts)
     aside = [name for name in _by_price(facts) if name not in served]
-    if not aside:
+    expected = combine(len(aside) / len(facts.services), jobs_entropy(facts.observation)) if aside else None
+    if expected is None or not min(facts.scores.values(), default=1.0) > facts.settings.better * expected:
         return None
     cells = {name: node.leasts[name] for name in aside} | served
     # All that is left for one of them: its need may be less than predicted.
@@ -113,7 +105,7 @@ def set_some_aside(facts: Facts) -> Proposal | None:
 
 def squeezed(facts: Facts) -> Proposal:
     """Cells for all between the need and the least that is legal: where services came, or limits changed."""
-    if facts.node.may_share or facts.node.obstacle is not None:
+    if facts.node.may_share:
         return share_everything(facts)
     cells = cut_down(facts.node, facts.wants, facts.node.leasts) or {}
     text = "cells are smaller than the needs: services came, or limits changed"

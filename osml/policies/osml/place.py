@@ -12,72 +12,72 @@ from osml.policies.osml.node import NO_SERVICE, Cell, total
 from osml.policies.osml.rule import Proposal, changes
 
 
-def shares(facts: Facts) -> bool:
-    """Whether all services share everything, and go on to be allowed to."""
-    return facts.way == SHARED and facts.node.may_share
-
-
-def unplaced(facts: Facts) -> bool:
-    """Whether somebody has no cell of a sufficient size, and cells for all were not tried at these loads."""
-    return (
-        facts.way == SHARED or bool(facts.new) or (facts.way != CELLS and CELLS not in facts.scores and facts.calm > 0)
-    )
-
-
 def share(why: str) -> Proposal:
     """Everybody on everything."""
     return Proposal({}, [Reason(text=f"all services share everything: {why}")])
 
 
-def no_cells(facts: Facts) -> tuple[str, Proposal] | None:
+def no_cells(facts: Facts) -> Proposal | None:
     """All share where the node cannot be cut into cells at all, for the reason that it has."""
     names, why = list(facts.services) or list(facts.node.be), facts.node.obstacle
     if why is None:
         return None
-    return "no-cells", share(why)._replace(shortage=None if why == NO_SERVICE else Infeasible(names, why))
+    return share(why)._replace(shortage=None if why == NO_SERVICE else Infeasible(names, why))
 
 
-def shared_queues_drain(facts: Facts) -> bool:
-    """Whether all share, targets are missed, and the queues may still become shorter."""
-    return shares(facts) and bool(facts.missed) and facts.draining()
+def wait_for_queues(facts: Facts) -> Proposal | None:
+    """All go on to share while targets are missed and the queues may still become shorter.
 
-
-def wait_for_queues(facts: Facts) -> Proposal:
-    """All go on to share: needs are guessed too low behind a queue, and it drains fastest so."""
+    Needs are guessed too low behind a queue, and it drains fastest so.
+    """
+    if not (_shares(facts) and facts.missed and facts.draining()):
+        return None
     return share(f"request queues of {', '.join(facts.missed)} may still become shorter")
 
 
-def shared_is_enough(facts: Facts) -> bool:
-    """Whether all share and meet their targets, and cells would not fit or free too few cores to be worth it.
+def stay_shared(facts: Facts) -> Proposal | None:
+    """All go on to share while all targets are met, and cells would not fit or free too few cores to be worth it.
 
     Not beside BE jobs, to which each core is worth something.
     """
-    if not shares(facts) or facts.missed or facts.new or facts.age <= 1 or facts.node.be:
-        return False
+    if not _shares(facts) or facts.missed or facts.new or facts.age <= 1 or facts.node.be:
+        return None
     room, settings = facts.node.for_lc, facts.settings
-    needed = total(facts.wants.values()).cores
     least = max(settings.to_save, settings.to_save_each * len(facts.services)) * room.cores
-    return not fits(facts.node, facts.wants) or room.cores - needed < least
-
-
-def stay_shared(_: Facts) -> Proposal:
-    """All go on to share."""
+    if fits(facts.node, facts.wants) and room.cores - total(facts.wants.values()).cores >= least:
+        return None
     return share("all targets are met, and cells would free too few cores")
 
 
 def cells_for_all(facts: Facts) -> Proposal | None:
-    """Its need for everybody, and what is left in proportion until all is calm.
+    """A cell of its need for everybody, where somebody has none of a sufficient size.
 
-    Where BE jobs gain by it, less than the bound of the predictions is tried, too. Who does not meet its target keeps
-    what it has. Not where sharing did better.
+    What is left is lent in proportion until all is calm. Where BE jobs gain by it, less than the bound of the
+    predictions is tried, too. Who does not meet its target keeps what it has. Not where cells for all were tried at
+    these loads, or sharing did better.
     """
-    scores = facts.scores
+    scores, node = facts.scores, facts.node
+    untried = facts.way != CELLS and CELLS not in scores and facts.calm > 0
+    if not (facts.way == SHARED or facts.new or untried):
+        return None
     if CELLS in scores and SHARED in scores and scores[SHARED] <= scores[CELLS]:
         return None
     wants = {name: _kept(facts, name, want) for name, want in facts.wants.items()}
-    least = {name: _kept(facts, name, facts.point(name)) for name in wants} if facts.node.be else wants
-    cells = cut_down(facts.node, wants, least)
-    return None if cells is None else placed(facts, cells)
+    least = {name: _kept(facts, name, facts.point(name)) for name in wants} if node.be else wants
+    cells = cut_down(node, wants, least)
+    if cells is None:
+        return None
+    predicted = [name for name in cells if not facts.unpredicted(name)]
+    cells = spread_out(node, cells, predicted or list(cells))
+    # What is only lent goes back in one step.
+    lent = {n: replace(facts.tracks[n], before=None) for n, cell in cells.items() if cell != facts.cells.get(n)}
+    reasons = changes(facts, cells) or [Reason(text="all needs fit: the cells stay as they are")]
+    return Proposal(cells, reasons, tracks={**facts.tracks, **lent})
+
+
+def _shares(facts: Facts) -> bool:
+    """Whether all services share everything, and go on to be allowed to."""
+    return facts.way == SHARED and facts.node.may_share
 
 
 def _kept(facts: Facts, name: str, cell: Cell) -> Cell:
@@ -86,18 +86,3 @@ def _kept(facts: Facts, name: str, cell: Cell) -> Cell:
     if now is None or facts.meets(name):
         return cell
     return facts.node.bounded(name, max(cell.cores, now.cores), max(cell.ways, now.ways))
-
-
-def placed(facts: Facts, cells: dict[str, Cell]) -> Proposal:
-    """Cells, and what is left of the node in proportion until all is calm."""
-    order = {name: cells[name] for name in facts.services}
-    predicted = [name for name in order if not facts.unpredicted(name)]
-    found = spread_out(facts.node, order, predicted or list(order))
-    tracks = dict(facts.tracks)
-    for name, cell in found.items():
-        if cell == facts.cells.get(name):
-            continue
-        # What is only lent until all is calm goes back in one step.
-        tracks[name] = replace(facts.tracks[name], before=None)
-    reasons = changes(facts, found) or [Reason(text="all needs fit: the cells stay as they are")]
-    return Proposal(found, reasons, tracks=tracks)

@@ -71,7 +71,7 @@ class Osml:
         facts = self._known(facts_of(observation, node, state, answers, models, self._settings))
         lc = facts.services
         since_s = violated_since(lc, state.violated_since_s, observation.time_s)
-        rule, proposal = repeated(facts) or held_back(facts) or no_cells(facts) or chosen(facts, self._without)
+        proposal = repeated(facts) or held_back(facts) or no_cells(facts) or chosen(facts, self._without).proposal
         partition, told_of_bandwidth = proposal.partition, list[Reason]()
         if partition is None:
             partition, told_of_bandwidth = with_bandwidth(
@@ -81,7 +81,7 @@ class Osml:
         lack = _told(facts, proposal)
         late = migration(lc, since_s, observation.time_s)
         plan = Plan(partition, reasons, lack or late, _forecasts(told, state, proposal))
-        return plan, _remembered(facts, rule, proposal, partition, lack, since_s)
+        return plan, _remembered(facts, proposal, partition, lack, since_s)
 
     def _known(self, facts: Facts) -> Facts:
         """The facts as they are decided upon: who collects training data looks at them here."""
@@ -154,18 +154,18 @@ def _told(facts: Facts, proposal: Proposal) -> Infeasible | None:
 
 
 def _remembered(
-    facts: Facts, rule: str, proposal: Proposal, partition: Partition, lack: Infeasible | None, since_s: float | None
+    facts: Facts, proposal: Proposal, partition: Partition, lack: Infeasible | None, since_s: float | None
 ) -> OsmlState:
     """What the next decision has to know."""
-    set_aside = list(proposal.set_aside)
+    kept = proposal.partition is not None
+    set_aside = facts.set_aside if kept else list(proposal.set_aside)
     same = len(proposal.cells) == len(facts.cells) and bool(set_aside) == bool(facts.set_aside)
-    kept = proposal.partition is not None or (same and rule != "set-aside")
     return replace(
         facts.before,
         tracks={**facts.tracks, **proposal.tracks},
-        refused=after_decision(facts.before.refused, rule),
-        set_aside=facts.set_aside if proposal.partition is not None else set_aside,
-        age=facts.age if kept else 0,
+        refused=after_decision(facts, proposal),
+        set_aside=set_aside,
+        age=facts.age if kept or same else 0,
         scores=facts.scores,
         wanted=partition,
         shortage=lack,

@@ -26,12 +26,16 @@ def calm(facts: Facts) -> bool:
 
 
 def take_surplus(facts: Facts) -> Proposal | None:
-    """What is more than the need goes to BE jobs or stays idle, in few large steps."""
+    """What is more than the need goes to BE jobs or stays idle, in few large steps; where all is calm."""
+    if not calm(facts):
+        return None
     return _smaller(facts, {name: _surplus(facts, name, cell) for name, cell in _served(facts).items()})
 
 
 def probe_below(facts: Facts) -> Proposal | None:
     """A core less than needed, as it was predicted, for services whose latency is well below the target."""
+    if not calm(facts):
+        return None
     found = _smaller(facts, {name: _probe(facts, name, cell) for name, cell in _served(facts).items()})
     return None if found is None else found._replace(past_cliff=True)
 
@@ -92,7 +96,7 @@ def _probe(facts: Facts, name: str, cell: Cell) -> Cell:
     track, settings, node = facts.tracks[name], facts.settings, facts.node
     if min(track.settled, track.met) < settings.later or facts.observation.time_s < track.correction.until_s:
         return cell
-    if track.level is None or track.level > settings.probe:
+    if track.level is None or track.level > settings.close:
         return cell
     fewer_cores = node.bounded(name, cell.cores - 1, cell.ways)
     least = units(track.cliff_upper[0], facts.quantum, settings.round_bound)

@@ -21,14 +21,11 @@ def corrected(facts: Facts) -> dict[str, Track]:
     return {**facts.tracks, **{name: _step_up(facts, name, {})[1] for name in missed}}
 
 
-def missed_in_cells(facts: Facts) -> bool:
-    """Whether services with a cell miss their target."""
-    return any(name in facts.cells for name in facts.alarmed)
-
-
 def more_for_missed(facts: Facts) -> Proposal | None:
-    """More for those who miss their target, out of what is idle, else of what others don't need."""
+    """More for those who miss their target in a cell, out of what is idle, else of what others don't need."""
     names = [name for name in facts.alarmed if name in facts.cells]
+    if not names:
+        return None
     tracks, actions, steps = dict(facts.tracks), dict[str, Action](), dict[str, Cell]()
     for name in names:
         steps[name], tracks[name] = _step_up(facts, name, actions)
@@ -55,7 +52,7 @@ def _step_up(facts: Facts, name: str, actions: dict[str, Action]) -> tuple[Cell,
     found = facts.node.bounded(name, max(want.cores, tried.cores, cell.cores), max(want.ways, tried.ways, cell.ways))
     old = track.correction
     times = min(old.times + 1, 64)
-    length_s = min(settings.retry_s * settings.retry_times ** min(times - 1, 16), settings.retry_most_s)
+    length_s = min(settings.retry_s * settings.retry_times ** (times - 1), settings.retry_most_s)
     correction = Correction(
         old.cores + max(0, found.cores - want.cores),
         old.ways + max(0, found.ways - want.ways),

@@ -37,16 +37,14 @@ class Proposal(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """One rule: the first in the list whose `when` holds and whose proposal passes the guard decides.
+    """One rule: the first in the list that proposes something which passes the guard decides.
 
-    `source`: where it is from (paper and section, or "ours"). `settings`: the names of the thresholds that it uses.
+    `propose` gives None where the rule does not hold. `source`: where it is from (paper and section, or "ours").
     """
 
     name: str
-    when: Callable[[Facts], bool]
     propose: Callable[[Facts], Proposal | None]
     source: str
-    settings: Sequence[str] = ()
 
 
 def changes(facts: Facts, cells: Mapping[str, Cell], actions: Mapping[str, Action] = _NO_ACTIONS) -> list[Reason]:

@@ -11,7 +11,7 @@ class Settings(Struct, frozen=True):
     What a miss is:
 
     - `settle`: intervals after which a cell, or a way to run the node, shows what it is worth.
-    - `patience`: the same where all services share everything: queues drain one after the other.
+    - `patience`: intervals after which sharing everything shows what it is worth: queues drain one after the other.
     - `slight`: share of the target; a miss of less than this is acted upon in its second interval, not in its first.
     - `drain`: intervals that a queue may take to drain before its service gets more.
     - `noise_once`, `noise_mean`: share of the target by which a tail of n requests counts as missed, in 1/sqrt(n) for
@@ -31,9 +31,8 @@ class Settings(Struct, frozen=True):
     - `withdraw`: intervals after a step down in which a miss takes the step back.
     - `retry_s`, `retry_times`, `retry_most_s`: a correction is kept for so long; each miss makes that so many times
       longer, up to the last.
-
-    - `ahead`, `ahead_to`: log(latency over target) that a cell has at most in nineteen of twenty cases: where it is
-      expected to have more, a service gets the first cell with no more than the second.
+    - `ahead`: log(latency over target) that a cell has at most in nineteen of twenty cases: where it is expected to
+      have more, a service gets the first cell with no more than the negative of this.
     - `helps`: by how much each of these cores has to lower that.
 
     Steps down:
@@ -41,12 +40,12 @@ class Settings(Struct, frozen=True):
     - `calm`: intervals in a row with all targets met before anything is taken.
     - `later`: intervals in a cell before a second step down.
     - `little`: share of a cell; a smaller surplus stays where it is.
-    - `close`: mean latency over target above which a service gives nothing.
+    - `close`: mean latency over target above which a service gives nothing, and below which it may go below its need, a
+      unit at a time.
     - `full`: share of its CPUs that a service may use after a step down.
     - `safe`, `safe_after`: log(latency over target) that a smaller cell has at most in nineteen of twenty cases, and
       intervals in the present one with the target met before it is taken.
     - `reach`: units that Model-C' moves at most, and as many more as this share of the cell.
-    - `probe`: mean latency over target below which a service may go below its need, a unit at a time.
 
     Where not all needs fit:
 
@@ -75,7 +74,6 @@ class Settings(Struct, frozen=True):
     far: float = 2.0
     near: float = 0.98
     ahead: float = 0.04
-    ahead_to: float = -0.04
     helps: float = 0.015
     withdraw: int = 3
     retry_s: float = 180.0
@@ -89,7 +87,6 @@ class Settings(Struct, frozen=True):
     safe: float = -0.15
     safe_after: int = 3
     reach: tuple[int, float] = (4, 0.15)
-    probe: float = 0.9
     room: float = 0.02
     worse: float = 0.03
     apart: float = 0.25

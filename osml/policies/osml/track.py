@@ -29,19 +29,20 @@ def after_interval(
     """The track of a service after one more interval in `cell` (None: shared), and whether load or target changed."""
     rate = _rate(service)
     if track is None or track.target_ms != service.target_ms:
-        kept = Correction() if track is None or _laxer(track, service) else track.correction
-        return _measured(_fresh(answer, service, cell, rate), service, cell, kept), track is not None
-    now = _measured(track, service, cell, track.correction)
+        relaxed = track is not None and (track.target_ms or 0.0) < (service.target_ms or 0.0)
+        kept = Correction() if track is None or relaxed else track.correction
+        needs = answer.oaa, answer.oaa_upper, answer.upper
+        fresh = Track(*needs, 1, cell is not None, service.target_ms, rate, cell, correction=kept)
+        return _measured(fresh, service, cell), track is not None
+    now = _measured(track, service, cell)
     if service.slack is None:
         return now, False
     if _load_moved(track, now, rate, interval_s, settings.moved):
         less = min(1.0, rate / track.rate) if rate is not None and track.rate else 1.0
         old = now.correction
         correction = replace(old, cores=round(old.cores * less), ways=round(old.ways * less))
-        fresh = _predicted(now, answer, 1)
-        return replace(
-            fresh, rate=rate, confined=cell is not None, before=None, missed_with=None, correction=correction
-        ), True
+        now = replace(_predicted(now, answer), rate=rate, confined=cell is not None, correction=correction)
+        return replace(now, before=None, missed_with=None), True
     return _with_prediction(track, now, answer, rate, cell, settings.memory), False
 
 
@@ -51,18 +52,7 @@ def _rate(service: Service) -> float | None:
     return rate if rate is not None and 0.0 <= rate < _MOST_RATE else None
 
 
-def _laxer(track: Track, service: Service) -> bool:
-    return (track.target_ms or 0.0) < (service.target_ms or 0.0)
-
-
-def _fresh(answer: Answer, service: Service, cell: Cell | None, rate: float | None) -> Track:
-    return Track(
-        answer.oaa, answer.oaa_upper, answer.upper, count=1, confined=cell is not None, target_ms=service.target_ms,
-        rate=rate, cell=cell,
-    )  # fmt: skip
-
-
-def _measured(track: Track, service: Service, cell: Cell | None, correction: Correction) -> Track:
+def _measured(track: Track, service: Service, cell: Cell | None) -> Track:
     """The track with what was measured, its prediction as it was."""
     settled = track.settled + 1 if cell == track.cell else 0
     streak, latency_ms, level = track.streak, service.latency_ms, track.level if settled else None
@@ -77,7 +67,6 @@ def _measured(track: Track, service: Service, cell: Cell | None, correction: Cor
         streak=streak,
         latency_ms=latency_ms if latency_ms is not None else track.latency_ms,
         level=level,
-        correction=correction,
     )
 
 
@@ -89,15 +78,15 @@ def _with_prediction(
     eases = now.latency_ms is not None and before.latency_ms is not None and now.latency_ms < _EASES * before.latency_ms
     if now.missed and (eases or not (comes_to_cell and now.settled)):
         return now  # starved services, and queues that drain, look alike whatever the load
-    if now.settled == 0 and before.count:
+    if now.settled == 0:
         return now  # a part of the interval was under the old allocation
     if comes_to_cell:
-        fresh = replace(_predicted(now, answer, 1), confined=True, rate=rate)
+        fresh = replace(_predicted(now, answer), confined=True, rate=rate)
         return _at_least(fresh, before) if now.missed else fresh
     if before.confined and cell is None:
-        return now if now.settled < _SHARED_FOR else replace(_predicted(now, answer, 1), confined=False)
+        return now if now.settled < _SHARED_FOR else replace(_predicted(now, answer), confined=False)
     share = 1.0 / min(before.count + 1, memory)
-    known = before.rate if rate is None else rate if before.rate is None else before.rate + share * (rate - before.rate)
+    known = before.rate if rate is None else _faded(before.rate, rate, share)
     return replace(
         now,
         oaa=_mean(before.oaa, answer.oaa, share),
@@ -108,8 +97,8 @@ def _with_prediction(
     )
 
 
-def _predicted(track: Track, answer: Answer, count: int) -> Track:
-    return replace(track, oaa=answer.oaa, oaa_upper=answer.oaa_upper, cliff_upper=answer.upper, count=count)
+def _predicted(track: Track, answer: Answer) -> Track:
+    return replace(track, oaa=answer.oaa, oaa_upper=answer.oaa_upper, cliff_upper=answer.upper, count=1)
 
 
 def _at_least(now: Track, before: Track) -> Track:

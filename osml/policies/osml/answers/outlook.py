@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from operator import add
 from typing import NamedTuple
 
 import numpy as np
@@ -41,29 +40,21 @@ class Situation(NamedTuple):
 def outlook(model: Predictor, asked: Iterable[tuple[Situation, Sequence[Cell]]]) -> list[list[float]]:
     """Bounds of log(latency over target) in the cells of each, settled, that hold for SURE.
 
-    The model is called once for all. Raises what it raises.
+    The model is called once for all. Raises what it raises, and ValueError for an answer of another length.
     """
-    rows: list[list[float]] = []
-    prior: list[float] = []
-    lengths: list[int] = []
-    for situation, cells in asked:
-        lengths.append(len(cells))
-        _add_rows(situation, cells, rows, prior)
-    above = model.predict(np.array(rows, np.float32)).upper(SURE)[:, 0].tolist()
-    bounds = map(add, prior, above)
-    return [list(islice(bounds, length)) for length in lengths]
+    parts = [outlook_rows(at, cells) for at, cells in asked]
+    rows = np.concatenate([inputs for inputs, _ in parts])
+    above = model.predict(rows).upper(SURE)[:, 0]
+    if above.shape != (len(rows),):
+        raise ValueError(f"the model answers {above.shape} for {len(rows)} cells")
+    bounds = iter((np.concatenate([prior for _, prior in parts]) + above).tolist())
+    return [list(islice(bounds, len(prior))) for _, prior in parts]
 
 
 def outlook_rows(at: Situation, cells: Sequence[Cell]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """Inputs of Model-C' in the order of OUTLOOK_INPUTS, (cells, inputs), and the prior of each cell."""
     rows: list[list[float]] = []
     prior: list[float] = []
-    _add_rows(at, cells, rows, prior)
-    return np.array(rows, np.float32), np.array(prior)
-
-
-def _add_rows(at: Situation, cells: Sequence[Cell], rows: list[list[float]], prior: list[float]) -> None:
-    """Add a row of inputs for each cell, and its prior."""
     past, counters, answer = at.past, at.service.counters, at.answer
     own = at.cell.cores * at.quantum
     wait = wait_of(counters.cpu_usage_cores, own)
@@ -90,6 +81,7 @@ def _add_rows(at: Situation, cells: Sequence[Cell], rows: list[list[float]], pri
             there - wait, *[need - log_cpus for need in needs], answer.oaa[1] / ways, answer.upper[1] / ways,
         ])  # fmt: skip
         prior.append(offset[1] + there)
+    return np.array(rows, np.float32), np.array(prior)
 
 
 def _or_nan(value: float | None) -> float:

@@ -108,7 +108,7 @@ def sound(state: OsmlState) -> OsmlState:
     tracks = {
         name: one if whole(one.past) else replace(one, past=Past())
         for name, one in state.tracks.items()
-        if one.count >= 0 and math.hypot(*one.oaa, *one.oaa_upper, *one.cliff_upper) < _MOST  # NaN is not
+        if one.count > 0 and math.hypot(*one.oaa, *one.oaa_upper, *one.cliff_upper) < _MOST  # NaN is not
     }
     same = len(tracks) == len(state.tracks) and all(tracks[name] is state.tracks[name] for name in tracks)
     return state if same else replace(state, tracks=tracks)
