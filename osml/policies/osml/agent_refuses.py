@@ -21,7 +21,7 @@ def after_outcome(observation: Observation, state: OsmlState) -> OsmlState:
     """The state, without what the last decision changed in it where that was not carried out."""
     outcome, refused = observation.outcome, state.refused
     if outcome is not None and outcome.status == "dry_run" and observation.partition is None:
-        return OsmlState(time_s=observation.time_s)  # nothing that is decided ever happens
+        return OsmlState()  # nothing that is decided ever happens
     if outcome is None or outcome.seq != state.seq:
         return state
     if outcome.status not in NOT_DONE:

@@ -23,7 +23,7 @@ from osml.policies.osml.bandwidth import with_bandwidth
 from osml.policies.osml.facts import Facts, facts_of
 from osml.policies.osml.formula import staffed
 from osml.policies.osml.layout import cells_of, partition_of
-from osml.policies.osml.memory.state import OsmlState, at_this_time, sound
+from osml.policies.osml.memory.state import OsmlState, sound
 from osml.policies.osml.node import Node, node_of
 from osml.policies.osml.place import no_cells
 from osml.policies.osml.rule import Proposal
@@ -40,7 +40,7 @@ class Osml:
     """
 
     name = "osml"
-    version = 9
+    version = 10
     State = OsmlState
     kinds: tuple[str, ...] = ("a", "a2", "c2")
     """Models that are used."""
@@ -59,12 +59,11 @@ class Osml:
 
     def initial(self, observation: Observation, seed: int) -> OsmlState:
         """Nothing done yet. Nothing in OSML is random once its models are trained."""
-        return OsmlState(time_s=observation.time_s)
+        return OsmlState()
 
     def decide(self, observation: Observation, state: OsmlState) -> tuple[Plan, OsmlState]:
         """Predict, and act where that says so."""
-        state = at_this_time(sound(state), observation.time_s, self._settings.retry_most_s)
-        state = after_outcome(observation, state)
+        state = after_outcome(observation, sound(state, observation.time_s + self._settings.retry_most_s))
         node = node_of(observation)
         models = self._models(observation.platform.id)
         told, answers, state, said = self._needs(observation, node, state, models)
@@ -171,7 +170,6 @@ def _remembered(
         shortage=lack,
         violated_since_s=since_s,
         seq=facts.observation.seq,
-        time_s=facts.observation.time_s,
     )
 
 

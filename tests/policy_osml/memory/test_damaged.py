@@ -80,7 +80,7 @@ DAMAGES: dict[str, Damage] = {
     "wanted": lambda s, rng, names: replace(
         s, wanted=Partition([Region(names, rng.choice((0, 1, 99)), rng.choice((0, 1, 99)))])
     ),
-    "times": lambda s, rng, names: replace(s, time_s=rng.choice(FLOATS), violated_since_s=rng.choice(FLOATS)),
+    "times": lambda s, rng, names: replace(s, violated_since_s=rng.choice(FLOATS)),
 }
 
 

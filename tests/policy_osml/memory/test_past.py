@@ -20,7 +20,7 @@ def seen(p99_ms: float | None = 5.0, cpus: float | None = 4.0, rate: float | Non
 
 def test_the_first_interval_is_the_mean() -> None:
     past = after(Past(), seen(), 8.0)
-    assert past.offset == pytest.approx((math.log(0.5) - wait_log(0.5, 8.0),) * 3)
+    assert past.offset == pytest.approx((math.log(0.5) - wait_log(0.5, 8.0),) * 4)
     assert past.use == pytest.approx((math.log(4.0),) * 2)
     assert (past.latencies, past.uses) == (1, 1)
 
@@ -59,7 +59,13 @@ def test_a_queue_waits_longer_the_fewer_its_servers_and_the_busier_they_are() ->
 def test_a_past_from_other_hands_is_refused() -> None:
     assert whole(Past()) and whole(after(Past(), seen(), 8.0))
     unlike = Past(latencies=5)  # means of five intervals, and none there
-    for damaged in (unlike, Past(offset=(1.0,)), Past(use=(math.nan, 0.0)), Past(last=1e9), Past(mean=(math.inf, 0.0))):
+    for damaged in (
+        unlike,
+        Past(offset=(1.0,)),
+        Past(use=(math.nan, 0.0)),
+        Past(offset=(1e9,) * 4, latencies=1),
+        Past(mean=(math.inf, 0.0)),
+    ):
         assert not whole(damaged)
 
 

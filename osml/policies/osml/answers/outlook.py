@@ -60,10 +60,10 @@ def outlook_rows(at: Situation, cells: Sequence[Cell]) -> tuple[NDArray[np.float
     wait = wait_of(counters.cpu_usage_cores, own)
     latency = at.service.latency
     samples = 0 if latency is None or latency.samples is None else latency.samples
-    offset = past.offset or (_NAN,) * 3
+    offset = past.offset or (_NAN,) * 4
     mean, use, rate = past.mean or (_NAN,) * 2, past.use or (_NAN,) * 2, past.rate or (_NAN,) * 2
     fixed = [
-        *offset, _NAN if past.last is None else past.last, *mean, use[0], use[0] - use[1], rate[0] - rate[1],
+        *offset, *mean, use[0], use[0] - use[1], rate[0] - rate[1],
         (use[0] - rate[0]) - (use[1] - rate[1]), math.log1p(samples), math.log1p(past.latencies),
         math.log1p(min(at.settled, 20)), wait,
         _or_nan(counters.ipc), _log(counters.llc_misses, 1.0), _log(counters.bandwidth_gbps, 0.01),

@@ -24,12 +24,11 @@ Means = tuple[float, ...]
 class Past(Struct, frozen=True, array_like=True):
     """Means of logarithms, empty where nothing was measured yet; `latencies` and `uses` count their intervals.
 
-    - `offset`: latency over target less what the queue does to it (fast, middle, slow), and that of the last interval.
+    - `offset`: latency over target less what the queue does to it (fast, middle, slow, of the last interval alone).
     - `mean`: mean latency over target (fast, slow). `use`: CPUs in use. `rate`: requests/s.
     """
 
     offset: Means = ()
-    last: float | None = None
     mean: Means = ()
     use: Means = ()
     rate: Means = ()
@@ -49,9 +48,9 @@ def wait_log(utilisation: float, cpus: float) -> float:
 
 def whole(past: Past) -> bool:
     """Whether this is a past that `after` can have left."""
-    means = (*past.offset, *past.mean, *past.use, *past.rate, past.last or 0.0)
+    means = (*past.offset, *past.mean, *past.use, *past.rate)
     lengths = (len(past.offset), len(past.mean), len(past.use), len(past.rate))
-    fitting = all(found in (0, wanted) for found, wanted in zip(lengths, (3, 2, 2, 2), strict=True))
+    fitting = all(found in (0, wanted) for found, wanted in zip(lengths, (4, 2, 2, 2), strict=True))
     shown = (past.latencies > 0) == bool(past.offset) and (past.uses > 0) == bool(past.use)
     return fitting and shown and all(abs(mean) < _MOST_LOG for mean in means)  # NaN is not
 
@@ -75,8 +74,7 @@ def after(past: Past, service: Service, cpus: float) -> Past:
     latencies = past.latencies if offset is None else min(past.latencies + 1, _MOST)
     uses = past.uses if used is None else min(past.uses + 1, _MOST)
     return Past(
-        _moved(past.offset, offset, (FAST, MIDDLE, SLOW), latencies),
-        past.last if offset is None else offset,
+        _moved(past.offset, offset, (FAST, MIDDLE, SLOW, 1.0), latencies),
         _moved(past.mean, mean, (FAST, SLOW), latencies),
         _moved(past.use, _log(used, _LEAST_CPUS), (FAST, SLOW), uses),
         _moved(past.rate, _log(rate, _LEAST_RATE), (FAST, SLOW), latencies),

@@ -100,13 +100,15 @@ class OsmlState(Struct, frozen=True):
     shortage: Infeasible | None = None
     violated_since_s: float | None = None
     seq: int = -1
-    time_s: float = 0.0
 
 
-def sound(state: OsmlState) -> OsmlState:
-    """The state without what no decision of this policy can have left in it: it has been in other hands."""
+def sound(state: OsmlState, latest_s: float) -> OsmlState:
+    """The state without what no decision of this policy can have left in it: it has been in other hands.
+
+    `latest_s`: until when a correction can be kept at most. A later time is of a clock that has begun anew since.
+    """
     tracks = {
-        name: one if whole(one.past) else replace(one, past=Past())
+        name: _sound(one, latest_s)
         for name, one in state.tracks.items()
         if one.count > 0 and math.hypot(*one.oaa, *one.oaa_upper, *one.cliff_upper) < _MOST  # NaN is not
     }
@@ -114,12 +116,8 @@ def sound(state: OsmlState) -> OsmlState:
     return state if same else replace(state, tracks=tracks)
 
 
-def at_this_time(state: OsmlState, now_s: float, longest_s: float) -> OsmlState:
-    """The state, without timers of another clock where node time began anew."""
-    if now_s >= state.time_s:
-        return state
-    tracks = {
-        name: replace(one, correction=replace(one.correction, until_s=min(one.correction.until_s, now_s + longest_s)))
-        for name, one in state.tracks.items()
-    }
-    return replace(state, tracks=tracks, violated_since_s=None)
+def _sound(track: Track, latest_s: float) -> Track:
+    known = track if whole(track.past) else replace(track, past=Past())
+    if known.correction.until_s <= latest_s:
+        return known
+    return replace(known, correction=replace(known.correction, until_s=latest_s))
