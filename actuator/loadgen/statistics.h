@@ -23,6 +23,12 @@ class Statistics {
   // How late this program was itself: sent minus the later of due and connection free.
   void sent(Nanos lateness) { lateness_.record(lateness); }
   void failed() { ++errors_; }
+  // A request that nobody waits for any longer, an error too.
+  void given_up() {
+    ++errors_;
+    ++given_up_;
+  }
+  [[nodiscard]] std::uint64_t abandoned() const { return given_up_; }
   void restart(Nanos start);
 
   // Keys: interval_s, mean_ms, p50_ms, p95_ms, p99_ms, requests_per_s, samples, lateness_p50_ms, lateness_p99_ms,
@@ -36,6 +42,7 @@ class Statistics {
   Histogram lateness_;
   std::uint64_t answered_ = 0;
   std::uint64_t errors_ = 0;
+  std::uint64_t given_up_ = 0;
   Nanos start_;
 };
 

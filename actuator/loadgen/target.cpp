@@ -38,7 +38,7 @@ void Target::advance(Nanos now) {
     if (waiting_.size() < kMaxWaiting) {
       waiting_.push_back(due);
     } else {
-      failed();
+      abandon();
     }
   }
   dispatch();
@@ -96,6 +96,11 @@ void Target::failed() {
   phase_.failed();
 }
 
+void Target::abandon() {
+  interval_.given_up();
+  phase_.given_up();
+}
+
 void Target::lose(Slot& slot, Nanos now) {
   slot.connection->close();
   slot.backoff = std::clamp(slot.backoff * 2, kFirstBackoff, kLongestBackoff);
@@ -120,11 +125,11 @@ void Target::reconnect(Nanos now) {
 void Target::give_up(Nanos now) {
   while (!waiting_.empty() && now - waiting_.front() > kGiveUp) {
     waiting_.pop_front();
-    failed();
+    abandon();
   }
   for (Slot& slot : slots_) {
     if (slot.connection->state() != Connection::State::Busy || now - slot.connection->scheduled() <= kGiveUp) continue;
-    failed();
+    abandon();
     lose(slot, now);
   }
 }
@@ -161,6 +166,7 @@ nlohmann::json Target::phase(Nanos now) {
   nlohmann::json result = phase_.to_json(now);
   result["offered_per_s"] = schedule_.rate();
   result["unanswered"] = unanswered();
+  result["given_up"] = phase_.abandoned();
   result["histogram"] = phase_.latencies();
   phase_.restart(now);
   return result;

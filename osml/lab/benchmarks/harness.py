@@ -13,14 +13,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from osml.base.cpu_model import cpu_model
+
 OUT = Path("out/bench")
 
 
 def machine() -> dict[str, object]:
     """What the figures were taken on."""
-    lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
-    return {"cpu": model, "cpus": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version()}
+    return {
+        "cpu": cpu_model(),
+        "cpus": os.cpu_count(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+    }
 
 
 def rate(items: float, work: Callable[[], object]) -> Callable[[], float]:

@@ -59,11 +59,12 @@ def prepare_command(
     machine.require_root("osml lab live prepare")
     chosen = _chosen(names)
     machine.require_programs(chosen)
-    for service in chosen:
-        if service.prepare is not None:
-            _say(f"{service.name}: {service.prepared}")
-            service.prepared.mkdir(parents=True, exist_ok=True)
-            service.prepare(service.prepared)
+    with machine.only_trial():  # another one may be preparing the same
+        for service in chosen:
+            if service.prepare is not None:
+                _say(f"{service.name}: {service.prepared}")
+                service.prepared.mkdir(parents=True, exist_ok=True)
+                service.prepare(service.prepared)
 
 
 def _chosen(names: str) -> list[Service]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import os
 import shlex
 import socket
 import sys
@@ -84,6 +85,8 @@ def profile(
     The counts are of a simulated cache: LRU, without a prefetcher, and beside it with a simple one.
     """
     _check(load, seconds, warm_s, requests)
+    if out is not None and not (out.parent.is_dir() and os.access(out.parent, os.W_OK)):
+        raise InputError(f"--out {out}: {out.parent} is no folder that can be written to: make it first")
     try:
         model = catalogs.platform(platform)
     except catalogs.CatalogError as error:
@@ -106,12 +109,12 @@ def profile(
     else:
         outcome = run_program(Work(words, warm_s or 0.0, seconds, requests), caches)
     found = document(service, model.id, caches, outcome, words)
-    if out is not None and outcome.complete:  # a catalog has no place for a part of a run
-        out.write_text(catalog_entry.text(found, threads))
     if json:
         sys.stdout.write(json_module.dumps(found) + "\n")
     else:
         show(found, outcome, Console())
+    if out is not None and outcome.complete:  # a catalog has no place for a part of a run
+        out.write_text(catalog_entry.text(found, threads))
     if not outcome.complete:
         kept = "" if out is None else f"; --out {out} was not written"
         raise _Ended(f"stopped before the end; all started processes are ended, and the curve is of what had run{kept}")

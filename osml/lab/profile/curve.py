@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +15,6 @@ from osml.lab.profile.caches import LINE_BYTES
 Floats = npt.NDArray[np.float64]
 FEWEST_INSTRUCTIONS = 1_000_000
 _BATCHES = 16
-_T_95 = 2.13
-"""Student's t for 95 % and 15 degrees of freedom: 16 groups of sets, 16 batches of time."""
-
 _RULE_OF_THREE = 3.0
 """Where nothing was counted, up to 3 may be expected with 95 % (Hanley and Lippman-Hand 1983)."""
 
@@ -63,13 +61,16 @@ def _half_width(groups: Floats, slices: Floats, instructions: Floats, whole_run:
     """
     n = len(groups)
     variance: Floats = n / (n - 1) * ((groups - groups.mean(axis=0)) ** 2).sum(axis=0)
+    freedom = n - 1
     parts = min(_BATCHES, len(slices))
     if not whole_run and parts > 1:
         cuts = np.linspace(0, len(slices), parts + 1).astype(int)[:-1]
         missed, ran = np.add.reduceat(slices, cuts, axis=0), np.add.reduceat(instructions, cuts)
         rest = missed - missed.sum(axis=0) * (ran / ran.sum())[:, None]
         variance = variance + parts / (parts - 1) * (rest**2).sum(axis=0)
-    return np.maximum(_T_95 * np.sqrt(variance), _RULE_OF_THREE)
+        freedom = min(freedom, parts - 1)
+    law: Any = importlib.import_module("scipy.stats").t  # it has no type information
+    return np.maximum(float(law.ppf(0.975, freedom)) * np.sqrt(variance), _RULE_OF_THREE)
 
 
 def curve_of(report: dict[str, Any], variant: int, whole_run: bool) -> Curve:

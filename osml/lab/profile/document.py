@@ -18,6 +18,7 @@ NOT_SEEN = (
     "Replacement is LRU; a real last-level cache replaces lines by rules of its own.",
     "Each thread has private caches of its own, as if it stayed on one core.",
     "The program sees a CPU with AVX2, without AVX-512 and fast string copies: it may choose other code than natively.",
+    "Lines that processes share (libraries, shared buffers, a forked parent's pages) count once for each process.",
     "Time is not simulated: cycles, overlapping misses and late prefetches are unknown.",
 )
 

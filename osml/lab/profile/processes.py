@@ -13,6 +13,9 @@ MARK = "OSML_PROFILE_RUN"
 """Environment variable that every process of a run inherits; its value belongs to one run."""
 
 
+_ROUNDS = 100
+
+
 @dataclass(frozen=True)
 class Run:
     """A value of the mark, and the sessions that the run started. A program may overwrite its environment (nginx)."""
@@ -66,9 +69,15 @@ def _tasks(pid: int) -> list[Path]:
 
 
 def end_all(run: Run) -> int:
-    """SIGKILL to every process of a run that is left; how many there were."""
-    left = list(members(run))
-    for pid in left:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    return len(left)
+    """SIGKILL to every process of a run that is left; how many there were. The run has no session any more then."""
+    ended: set[int] = set()
+    for _ in range(_ROUNDS):
+        left = set(members(run)) - ended  # one may have forked while the others were listed
+        if not left:
+            break
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        ended |= left
+    run.sessions.clear()  # their numbers may be others' next
+    return len(ended)

@@ -42,11 +42,11 @@ class Cell(msgspec.Struct, frozen=True):
 class Measured(msgspec.Struct, frozen=True):
     """What a cell showed over `seconds`. Latencies in ms from the due time of a request; rates a second.
 
-    Requests that are due within the `seconds` count, also those answered after them; `unanswered` are those that were
-    not answered within 10 s, which counts as their latency. `low` and `high` are the 90 % interval of p99 from order
-    statistics, as if requests were independent. `cpu` is the service's CPU time, `company_cpu` that of the company,
-    `foreign` that of all other programs and `steal` that of the hypervisor, all in CPUs. `noisy` says why a cell is not
-    scored, or is empty.
+    Requests that are due within the `seconds` count, also those answered after them, and those that are due up to 0.5 s
+    before and answered within. `unanswered` are those that were not answered within 10 s, which counts as their
+    latency. `low` and `high` are the 90 % interval of p99 from order statistics, as if requests were independent. `cpu`
+    is the service's CPU time, `company_cpu` that of the company, `foreign` that of all other programs and `steal` that
+    of the hypervisor, all in CPUs. `noisy` says why a cell is not scored, or is empty.
     """
 
     seconds: float
@@ -54,7 +54,6 @@ class Measured(msgspec.Struct, frozen=True):
     p50_ms: float | None
     p95_ms: float | None
     p99_ms: float | None
-    mean_ms: float | None
     low: float | None
     high: float | None
     throughput: float
@@ -87,7 +86,7 @@ class Predicted(msgspec.Struct, frozen=True):
     """What the simulation says of a cell, and the simplest things that might do as well.
 
     `nearest_ms` are p50, p95 and p99 of the calibration cell of the same service whose conditions are nearest, `mm1_ms`
-    those of an M/M/1 queue with the service's CPU time a request and its share of the CPUs. `at` is when it was said.
+    those of the first fit cell over 1 - load, as of a queue M/M/1. `at` is when it was said.
     """
 
     p50_ms: Range

@@ -14,7 +14,7 @@ from osml.lab.validation import design
 from osml.lab.validation.calibrate import work_of
 from osml.lab.validation.cells import Cell, Measured, Row
 from osml.lab.validation.run import PROBE_RATE, PROBE_S
-from osml.lab.validation.stage import Load, Quiet, Stage
+from osml.lab.validation.stage import Load, Quiet, Stage, sole_use
 
 STEPS = (0.05, 0.15, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
 
@@ -49,9 +49,10 @@ def curve(service: Service, out: Path, seed: int, seconds: float, quiet: Quiet, 
     Keys: `points: [{rate, measured}]`, `knee_rate`, `target_ms` (p99 at the knee), `ideal_ms` (p99 at the least load).
     Raises Failure where the service answers nothing, MachineError where the machine lacks something.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    if not 0.5 <= seconds <= 600.0:
+        raise InputError(f"--seconds is {seconds:g}, expected 0.5 to 600")
     points: list[Point] = []
-    with Stage([service], out, seed, quiet) as stage:
+    with sole_use(), Stage([service], out, seed, quiet) as stage:
         probe = stage.measure(Cell(service.name, 2, None, 0.1), Load(PROBE_RATE), PROBE_S)
         if probe.throughput <= 0.0:
             raise Failure(f"service '{service.name}' answered none of {PROBE_RATE * PROBE_S:g} requests")
@@ -59,10 +60,12 @@ def curve(service: Service, out: Path, seed: int, seconds: float, quiet: Quiet, 
         for load in STEPS:
             cell = Cell(service.name, 2, None, load)
             rate = design.rate_of(cell, service.threads, work)
-            if rate > design.MOST_RATE * 2.5:
+            if rate > design.MOST_RATE * 2.5 and len(points) > 2:
                 say(f"{service.name}: {rate:.0f}/s and more would measure the generator: the curve ends here")
                 break
             measured = stage.measure(cell, Load(rate), design.seconds_of(rate, seconds, 3.0 * seconds))
+            if measured.throughput <= 0.0:
+                raise Failure(f"service '{service.name}' answered no request at {rate:.3g} requests/s")
             work = work_of(Row(cell, True, 0.0, measured))  # less a request as the load rises
             points.append(Point(rate, msgspec.structs.replace(measured, histogram=[])))
             say(f"{service.name}: {rate:.0f}/s, p99 {measured.p99_ms or 0.0:.2f} ms")

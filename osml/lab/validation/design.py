@@ -8,6 +8,7 @@ prediction). They come out of the same draw as the held-out cells: only then doe
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -29,11 +30,14 @@ COMPANIES: tuple[tuple[str, float, Scheduling], ...] = (
     ("triad", 1.0, "idle"),
     ("service", 1.0, "normal"),
 )
+JOBS = tuple(sorted({name for name, _, _ in COMPANIES} - {"none", "service"}))
 COMPANY_LOAD = 0.25
 """CPUs that another service needs for its own requests while it keeps company."""
 
-MARGIN, MARGIN_SATURATED = 5, 1
-"""Margin cells of a service below saturation and at it."""
+MARGIN, MARGIN_SATURATED = 7, 2
+LEAST_MARGIN = 12
+"""Margin cells of a service below saturation and at it; of all services together at least as many: an interval of 90 %
+needs nine quiet ones."""
 
 IDLE_WEIGHT = 3.0 / 1024.0
 
@@ -49,12 +53,12 @@ def capacity(cell: Cell, threads: int) -> float:
     """CPUs that the service can use at most: its quota, its threads, and its share beside the company's weight."""
     used = min(cell.cpus, threads)
     share = 1.0
-    if cell.company != "none" and not cell.company.startswith("service:"):
+    if cell.company.startswith("service:"):
+        used = min(used, cell.cpus - COMPANY_LOAD)
+    elif cell.company != "none":
         company = IDLE_WEIGHT if cell.scheduling == "idle" else cell.weight
         # A group's weight is divided among the CPUs that it runs on; the job runs on all of the cell's.
         share = (1.0 / used) / (1.0 / used + company / cell.cpus)
-    elif cell.company.startswith("service:") and cell.cpus == 1:
-        share = 1.0 - COMPANY_LOAD
     return min(used * share, cell.quota if cell.quota is not None else used * share)
 
 
@@ -110,7 +114,9 @@ def drawn_cells(
         work = work_ms[service.name]
         others = [each.name for each in services if each.name != service.name]
         known = {warm_cell(service.name), *fit_cells(service, work)}
-        for loads, first, wanted in ((LOADS, MARGIN, per_service), ((SATURATION,), MARGIN_SATURATED, saturated)):
+        least = math.ceil(LEAST_MARGIN / len(services))
+        below, at = max(MARGIN, least), max(MARGIN_SATURATED, least) if saturated else 0
+        for loads, first, wanted in ((LOADS, below, per_service), ((SATURATION,), at, saturated)):
             cells: list[Cell] = []
             for cpus, quota, load, (company, weight, scheduling) in itertools.product(
                 (1, 2), (None, *sorted(set(quotas_of(service, work)))), loads, COMPANIES

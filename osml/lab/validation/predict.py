@@ -103,6 +103,14 @@ def _latencies(row: Row) -> tuple[float, float, float]:
     return (seen.p50_ms or math.nan, seen.p95_ms or math.nan, seen.p99_ms or math.nan)
 
 
+def _score(said: Range, seen: float | None) -> float:
+    """Distance of a measurement from its prediction; infinite where one of the two only is no number, or never."""
+    known, told = seen is not None and seen > 0.0, 0.0 < said.value < NEVER_MS
+    if seen is not None and known and told:
+        return abs(math.log(seen / said.value))
+    return math.inf if known or told else 0.0
+
+
 def margins_of(rows: list[Row]) -> Margins:
     """Widths with which the intervals of these rows would have held what was measured, at the promised confidence.
 
@@ -118,10 +126,7 @@ def margins_of(rows: list[Row]) -> Margins:
                 continue
             if kind == "throughput" and not row.cell.saturated:
                 continue
-            said: Range = getattr(row.predicted, kind)
-            seen = getattr(row.measured, kind)
-            if seen is not None and seen > 0.0 and 0.0 < said.value < NEVER_MS:
-                scores.append(abs(math.log(seen / said.value)))
+            scores.append(_score(getattr(row.predicted, kind), getattr(row.measured, kind)))
         rank = math.ceil((len(scores) + 1) * CONFIDENCE)
         widths.append(math.inf if rank > len(scores) else sorted(scores)[rank - 1])
     return Margins((widths[0], widths[1], widths[2], widths[3], widths[4]))

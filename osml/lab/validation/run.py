@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from osml.base.cpu_model import cpu_model
 from osml.base.failure import Failure, InputError
 from osml.lab.bench.store import code_fingerprint
 from osml.lab.trials.live.services import Service, service_named, services
@@ -20,7 +21,7 @@ from osml.lab.validation.cells import Cell, Row
 from osml.lab.validation.predict import Margins, margins_of, predict
 from osml.lab.validation.profiles import Profile
 from osml.lab.validation.score import document
-from osml.lab.validation.stage import Load, Quiet, Stage
+from osml.lab.validation.stage import Load, Quiet, Stage, sole_use
 from osml.lab.validation.store import Settings, Store
 
 PROBE_S = 1.5
@@ -31,6 +32,12 @@ most that a prediction can reach."""
 
 RETRIES = 2
 """A noisy calibration cell is measured so many times again."""
+
+SATURATES = 0.9
+"""More is offered than can be done where no more than this share of it is answered."""
+
+MORE, ATTEMPTS = 1.6, 4
+"""A fit cell that is to be saturated, and is not, gets so many times the rate, at most so often."""
 
 LONGEST = 3.0
 """A cell of a slow service lasts so many times longer, for the sake of its p99."""
@@ -106,22 +113,31 @@ class Validation:
         """All cells, or as many as the time allows."""
         for service in self._services:
             self._fit(service)
+            if self._over():
+                self._say("the time is over before all services are calibrated")
+                return
         works = {service.name: self._quota_work(service.name) for service in self._services}
         busy = {service.name: self._work(service.name) for service in self._services}
         margin, cells = design.drawn_cells(
             self._services, works, busy, self._plan.per_service, self._plan.saturated, self._plan.seed
         )
         for cell in margin:
+            if self._over():
+                self._say("the time is over before the margins are known")
+                return
             self._cell(cell, calibrated=True)
         self._margins = margins_of([row for row in self._rows.values() if row.calibrated])
         every = with_repeats(cells)
         for number, cell in enumerate(every, 1):
-            if self._until is not None and time.monotonic() > self._until:
+            if self._over():
                 self._say(f"the time is over: {number - 1} of {len(every)} cells")
                 return
             if cell.key not in self._rows:
                 self._cell(cell, calibrated=False)
                 self._say(f"{number} of {len(every)}: {self._told(cell)}")
+
+    def _over(self) -> bool:
+        return self._until is not None and time.monotonic() > self._until
 
     def _told(self, cell: Cell) -> str:
         row = self._rows[cell.key]
@@ -151,14 +167,29 @@ class Validation:
         rows: list[Row] = []
         for cell in design.fit_cells(service, work):
             if cell.key not in self._rows:
-                self._measure_fit(cell, service, work)
+                least = min(work_of(row) for row in (self._rows[warm.key], *rows))
+                self._measure_fit(cell, service, least if cell.saturated else work)
             rows.append(self._rows[cell.key])
         self._fits[service.name] = rows
         self._profiles[service.name] = profile_of(service, self._rows[warm.key], rows)
         self._say(f"{service.name}: {self._work(service.name):.3f} ms of CPU a request")
 
     def _measure_fit(self, cell: Cell, service: Service, work_ms: float) -> None:
-        self._measure(cell, Load(self._rate(cell, service, work_ms)), calibrated=True)
+        """Measure it, and keep it where it shows what it is for. Raises Failure where it can't be made to."""
+        rate = design.rate_of(cell, service.threads, work_ms)
+        for _ in range(ATTEMPTS if cell.saturated else 1):
+            # The service is not on the generator's CPU there, so that this one may work hard.
+            row = self._measured(cell, Load(rate if cell.saturated else min(rate, design.MOST_RATE)), calibrated=True)
+            if row.measured.throughput <= 0.0:
+                raise Failure(f"service '{service.name}' answered no request in cell {cell.key}")
+            if not cell.saturated or row.measured.throughput < SATURATES * row.measured.rate:
+                self._keep(row)
+                return
+            rate *= MORE
+        raise Failure(
+            f"service '{service.name}' answers all of {rate / MORE:.0f} requests/s in cell {cell.key}: "
+            "the generator can't saturate it"
+        )
 
     @staticmethod
     def _rate(cell: Cell, service: Service, work_ms: float) -> float:
@@ -194,6 +225,9 @@ class Validation:
         return design.seconds_of(rate, self._plan.seconds, LONGEST * self._plan.seconds)
 
     def _measure(self, cell: Cell, load: Load, calibrated: bool) -> None:
+        self._keep(self._measured(cell, load, calibrated))
+
+    def _measured(self, cell: Cell, load: Load, calibrated: bool) -> Row:
         began = time.time()
         measured = self._stage.measure(cell, load, self._seconds(load.rate))
         retries = RETRIES if calibrated and self._plan.quiet.patience_s > 0.0 else 0  # all predictions rest on these
@@ -205,8 +239,10 @@ class Validation:
                 measured = again
         if not (calibrated and self._fits.get(cell.service) is None):  # the shape of work is read from fit cells only
             measured = msgspec.structs.replace(measured, histogram=[])
-        row = Row(cell, calibrated, began, measured, self._said.get(cell.key))
-        self._rows[cell.key] = row
+        return Row(cell, calibrated, began, measured, self._said.get(cell.key))
+
+    def _keep(self, row: Row) -> None:
+        self._rows[row.cell.key] = row
         self._store.measured(row)
 
 
@@ -219,11 +255,16 @@ def validate(plan: Plan, say: Say) -> dict[str, Any]:
     names = [service.name for service in chosen]
     settings = Settings(
         plan.seed, names, plan.per_service, plan.saturated, plan.seconds, code_fingerprint(),
-        f"{platform.machine()} Linux {platform.release()}", plan.quiet.most_cpus,
+        f"{platform.machine()} Linux {platform.release()} {cpu_model()}", plan.quiet.most_cpus, plan.quiet.precedence,
     )  # fmt: skip
-    store = Store(plan.out, settings)
-    with Stage(chosen, plan.out, plan.seed, plan.quiet) as stage:
-        Validation(plan, chosen, store, stage, say).run()
-    found = document(store.rows(), msgspec.to_builtins(settings))
-    (plan.out / "live-validation.json").write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+    with sole_use():
+        store = Store(plan.out, settings)
+        try:
+            with Stage(chosen, plan.out, plan.seed, plan.quiet, design.JOBS) as stage:
+                Validation(plan, chosen, store, stage, say).run()
+        finally:  # what was measured is scored, also where the run was stopped
+            found = document(store.rows(), msgspec.to_builtins(settings))
+            if found["cells"]:
+                text = msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n"
+                (plan.out / "live-validation.json").write_bytes(text)
     return found

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from osml.lab.validation.cells import Cell, Range, Row
+from osml.lab.validation.predict import NEVER_MS
 
 QUARTER = 0.25
 WORST = 12
@@ -134,7 +135,11 @@ def _simple(rows: Sequence[Row], say: Callable[[Row], float]) -> float | None:
 
 
 def _coverage(rows: Sequence[Row], kind: str) -> float | None:
-    return _share([_said(row, kind).low <= _seen(row, kind) <= _said(row, kind).high for row in rows])
+    """Share of intervals that hold what was measured; None where they are infinite, which hold everything."""
+    said = [_said(row, kind) for row in rows]
+    if any(one.value < NEVER_MS <= one.high for one in said):
+        return None
+    return _share([one.low <= _seen(row, kind) <= one.high for row, one in zip(rows, said, strict=True)])
 
 
 def _median(errors: Sequence[float]) -> float | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import ExitStack
+from collections.abc import Generator as Iterates
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,22 +53,32 @@ class Load:
     company_rate: float = 0.0
 
 
+@contextmanager
+def sole_use() -> Iterates[None]:
+    """Root, and the machine's only trial. Raises MachineError else, before anything is written."""
+    machine.require_root("osml lab live")
+    with machine.only_trial():
+        yield
+
+
 @dataclass
 class Stage:
-    """Starts everything when it is entered, and leaves nothing behind. Needs root."""
+    """Starts everything when it is entered, under `sole_use`, and leaves nothing behind.
+
+    `jobs` are the names of those that may keep company.
+    """
 
     services: list[Service]
     out: Path
     seed: int
     quiet: Quiet = field(default_factory=Quiet)
+    jobs: tuple[str, ...] = ()
 
     def __enter__(self) -> Stage:
         """Raises MachineError where the machine lacks something, Failure where a service does not start."""
-        machine.require_root("osml lab live")
-        machine.require_programs(self.services)
+        machine.require_programs([*self.services, *map(job_named, self.jobs)])
         binary = find_generator(None)
         with ExitStack() as stack:
-            stack.enter_context(machine.only_trial())
             interrupt_on_signals()
             for service in self.services:
                 if service.prepare is not None:
@@ -134,7 +145,7 @@ class Stage:
             job = self._set_conditions(cell, other)
             self._generator.set_rates({cell.service: load.rate} | ({other: load.company_rate} if other else {}))
             time.sleep(WARM_S)
-            return self._observe(cell, other, load.rate, seconds, waited, noisy)
+            return self._observe(cell, other, job, load.rate, seconds, waited, noisy)
         finally:
             self._reset(cell, other, job)
 
@@ -153,7 +164,6 @@ class Stage:
         if other is not None:
             return None
         described = job_named(cell.company)
-        machine.require_programs([described])
         directory = machine.service_directory(f"job-{time.monotonic_ns()}")
         command = described.command(directory, cell.cpus)
         child = self._children.start("job", enter.command(command, self._groups.directories(COMPANY), described.user))
@@ -182,7 +192,7 @@ class Stage:
             time.sleep(_LOOK_S)
 
     def _observe(
-        self, cell: Cell, other: str | None, rate: float, seconds: float, waited: float, noisy: str
+        self, cell: Cell, other: str | None, job: Child | None, rate: float, seconds: float, waited: float, noisy: str
     ) -> Measured:
         group = other or COMPANY
         begin = self._mark()
@@ -192,12 +202,12 @@ class Stage:
         after = (usage(), self._own_cpu_s(), self._cpu(cell.service), self._cpu(group), self._throttled(cell.service))
         passed = time.monotonic() - started
         end = self._mark()
-        for child, _ in self._started.values():
-            child.check()
         seen: dict[str, Any] = end["services"][cell.service]
-        histogram, unanswered = _latencies(seen), 0
-        if not cell.saturated:  # there the queue of the end says nothing
-            histogram, unanswered = self._with_late_answers(cell.service, histogram, seen["unanswered"])
+        # At saturation the queue of the end says nothing.
+        late = [] if cell.saturated else self._late_answers(cell.service, seen["unanswered"])
+        for child in (*(child for child, _ in self._started.values()), *([] if job is None else [job])):
+            child.check()
+        histogram, unanswered, failed = answers_of(seen, late, saturated=cell.saturated)
         p50, p95, p99 = quantiles_of(histogram, (0.5, 0.95, 0.99))
         low, high = order_interval(histogram, 0.99, 0.9)
         foreign = max((after[0].busy_s - before[0].busy_s - (after[1] - before[1])) / passed, 0.0)
@@ -206,9 +216,11 @@ class Stage:
             noisy = f"others used {foreign:.2f} CPUs"
         if not noisy and steal > self.quiet.most_steal:
             noisy = f"the hypervisor took {steal:.2f} CPUs"
+        if not noisy and failed:
+            noisy = f"{failed} requests were refused or lost"
         return Measured(
-            seconds=passed, rate=rate, p50_ms=p50, p95_ms=p95, p99_ms=p99, mean_ms=seen["mean_ms"], low=low, high=high,
-            throughput=seen["requests_per_s"], samples=seen["samples"], errors=seen["errors"],
+            seconds=passed, rate=rate, p50_ms=p50, p95_ms=p95, p99_ms=p99, low=low, high=high,
+            throughput=seen["requests_per_s"], samples=sum(count for _, count in histogram), errors=seen["errors"],
             cpu=(after[2] - before[2]) / passed, company_cpu=(after[3] - before[3]) / passed,
             company_throughput=end["services"][other]["requests_per_s"] if other else 0.0,
             generator_cpu=(end["cpu_s"] - begin["cpu_s"]) / (end["t"] - begin["t"]),
@@ -218,25 +230,19 @@ class Stage:
             histogram=list(histogram), unanswered=unanswered,
         )  # fmt: skip
 
-    def _with_late_answers(self, name: str, histogram: Histogram, waiting: int) -> tuple[Histogram, int]:
-        """The histogram with those that were due before the end and are answered after it, and how many never were.
+    def _late_answers(self, name: str, waiting: int) -> list[dict[str, Any]]:
+        """Marks of the time after the end, until those that were due before it are answered or given up.
 
         The conditions stay as they are, without new requests. Left out, the slowest requests would not count.
         """
         self._generator.set_rates({name: 0.0})
-        counts = dict(histogram)
-        unanswered, deadline = 0, time.monotonic() + GIVE_UP_S + 1.0
+        marks: list[dict[str, Any]] = []
+        deadline = time.monotonic() + GIVE_UP_S + 1.0
         while waiting and time.monotonic() < deadline:
             time.sleep(_LOOK_S)
-            seen: dict[str, Any] = self._mark()["services"][name]
-            for at, count in _latencies(seen):
-                counts[at] = counts.get(at, 0) + count
-            unanswered += int(seen["errors"])
-            waiting = int(seen["unanswered"])
-        unanswered += waiting
-        if unanswered:
-            counts[1000.0 * GIVE_UP_S] = counts.get(1000.0 * GIVE_UP_S, 0) + unanswered
-        return (sorted(counts.items()), unanswered)
+            marks.append(self._mark()["services"][name])
+            waiting = int(marks[-1]["unanswered"])
+        return marks
 
     def _mark(self) -> dict[str, Any]:
         self._marks += 1
@@ -256,6 +262,20 @@ class Stage:
         return sum(map(self._cpu, [COMPANY, *self._started])) + generator + own.user + own.system
 
 
-def _latencies(seen: dict[str, Any]) -> Histogram:
-    """The histogram of a mark, in ms."""
-    return [(float(at), int(count)) for at, count in seen["histogram"]]
+def answers_of(end: dict[str, Any], late: list[dict[str, Any]], *, saturated: bool) -> tuple[Histogram, int, int]:
+    """The latencies of a cell, how many requests had no answer within GIVE_UP_S, and how many were refused or lost.
+
+    `end` is the mark at the cell's end, `late` those after it. Who had no answer counts as GIVE_UP_S; not at
+    saturation, where latencies mean nothing.
+    """
+    marks = [end, *late]
+    counts: dict[float, int] = {}
+    for mark in marks:
+        for at, count in mark["histogram"]:
+            counts[float(at)] = counts.get(float(at), 0) + int(count)
+    given_up = sum(int(mark["given_up"]) for mark in marks)
+    failed = int(end["errors"]) - int(end["given_up"])  # later ones may be connections that are looked for in vain
+    unanswered = 0 if saturated else given_up + int(marks[-1]["unanswered"])
+    if unanswered:
+        counts[1000.0 * GIVE_UP_S] = counts.get(1000.0 * GIVE_UP_S, 0) + unanswered
+    return sorted(counts.items()), unanswered, failed

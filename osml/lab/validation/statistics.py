@@ -31,12 +31,16 @@ def spread(histogram: Histogram, levels: NDArray[np.float64]) -> NDArray[np.floa
 
 
 def order_interval(histogram: Histogram, level: float, confidence: float) -> tuple[float | None, float | None]:
-    """Interval of a quantile from order statistics (binomial); the largest sample is its end where samples are few."""
+    """Interval of a quantile from order statistics; the largest sample is its end where samples are few.
+
+    The number of samples below the quantile is binomial. Each end is beyond it in at most half of 1 - confidence.
+    """
     total = sum(count for _, count in histogram)
     if total == 0:
         return (None, None)
     tail = 0.5 * (1.0 - confidence)
     law: Any = importlib.import_module("scipy.stats").binom  # it has no type information
-    ranks = [float(law.ppf(share, total, level)) for share in (tail, 1.0 - tail)]
-    low, high = quantiles_of(histogram, [min((rank + 1.0) / total, 1.0) for rank in ranks])
+    below, above = (float(law.ppf(share, total, level)) for share in (tail, 1.0 - tail))
+    ranks = max(below, 1.0), min(above + 1.0, total)
+    low, high = quantiles_of(histogram, [(rank - 0.5) / total for rank in ranks])  # nearest rank: rounds up
     return (low, high)

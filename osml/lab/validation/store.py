@@ -26,6 +26,7 @@ class Settings(msgspec.Struct, frozen=True):
     code: str = ""
     machine: str = ""
     noise_cpus: float = 0.0
+    precedence: int = 1
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -36,13 +37,14 @@ class Said(msgspec.Struct, frozen=True):
 
 
 class Store:
-    """Opens or goes on with a run. Raises InputError where the folder holds a run of other settings."""
+    """Opens or goes on with a run. Raises InputError where the folder holds cells of a run of other settings."""
 
     def __init__(self, out: Path, settings: Settings) -> None:
         out.mkdir(parents=True, exist_ok=True)
         self._rows, self._said = out / "rows.jsonl", out / "predictions.jsonl"
         header = out / "settings.json"
-        if header.exists():
+        begun = any(path.exists() and path.stat().st_size for path in (self._rows, self._said))
+        if header.exists() and begun:
             try:
                 found = msgspec.json.decode(header.read_bytes(), type=Settings)
             except msgspec.MsgspecError as error:

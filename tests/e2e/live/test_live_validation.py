@@ -13,7 +13,7 @@ from tests.kit.trial_process import TrialProcess, groups, skip_where_no_trial_ca
 
 pytestmark = pytest.mark.root
 
-KNOBS = ("--services", "redis,memcached", "--cells", "2", "--saturated", "1", "--seconds", "0.5", "--seed", "3")
+KNOBS = ("--services", "redis,memcached", "--cells", "2", "--saturated", "0", "--seconds", "0.5", "--seed", "3")
 
 
 @pytest.fixture(autouse=True)
@@ -103,7 +103,8 @@ def test_killed_run_goes_on_and_every_prediction_is_older_than_its_cell(
 def test_folder_of_another_run_is_refused_in_one_sentence(tmp_path: Path) -> None:
     out = tmp_path / "validation"
     out.mkdir()
-    (out / "settings.json").write_text('{"seed":9,"services":["redis"],"per_service":1,"saturated":1,"seconds":0.5}')
+    (out / "settings.json").write_text('{"seed":9,"services":["redis"],"per_service":1,"saturated":0,"seconds":0.5}')
+    (out / "rows.jsonl").write_text("{}\n")
     trial = Validation(out)
     code, _ = trial.end(60)
     assert code == 2

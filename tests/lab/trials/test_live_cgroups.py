@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,17 @@ def test_tasks_that_are_to_end_may_run_before_they_are_killed(tmp_path: Path, mo
     end_tasks(tmp_path)
     assert seen == [{"cpu.idle": "0", "cpu.shares": "65536", "cpu.cfs_quota_us": "-1"}]
     assert not (tmp_path / "cpu.max").exists()
+
+
+def test_a_process_whose_home_is_gone_ends_in_the_root_and_is_not_killed(tmp_path: Path) -> None:
+    """As under `systemd-run --scope`: systemd removes the scope as soon as it is empty."""
+    (tmp_path / "cgroup.procs").write_text("")
+    (tmp_path / "osml-live-control").mkdir()
+    (tmp_path / "osml-live-control/cgroup.procs").write_text("")
+    (tmp_path / "osml-live-control/cpu.shares").write_text("1024")
+    groups = LiveGroups(Hierarchies({"cpu": tmp_path}, None))
+    with groups.in_control():
+        assert (tmp_path / "osml-live-control/cgroup.procs").read_text() == "0\n"
+    assert (tmp_path / "cgroup.procs").read_text() == "0\n"
+    (tmp_path / "osml-live-control/cgroup.procs").write_text(f"{os.getpid()}\n")
+    end_tasks(tmp_path / "osml-live-control")

@@ -74,6 +74,9 @@ def test_no_cell_asks_more_of_the_generator_than_it_can_do() -> None:
         (Cell("s", 2, None, 0.5, "stress", 1.0), 1, 2.0 / 3.0),
         (Cell("s", 2, None, 0.5, "stress", 1.0), 4, 1.0),
         (Cell("s", 1, None, 0.5, "stress", 1.0, "idle"), 1, 1024.0 / 1027.0),
+        (Cell("s", 2, None, 0.5, "service:x"), 1, 1.0),
+        (Cell("s", 2, None, 0.5, "service:x"), 4, 1.75),
+        (Cell("s", 1, None, 0.5, "service:x"), 4, 0.75),
     ],
 )
 def test_capacity_is_quota_threads_and_share_of_the_weights(cell: Cell, threads: int, cpus: float) -> None:
@@ -104,12 +107,30 @@ def test_quantiles_of_a_histogram_are_those_of_its_samples() -> None:
 def test_interval_of_a_quantile_narrows_with_samples() -> None:
     few = [(float(value), 1) for value in range(1, 101)]
     many = [(float(value), 100) for value in range(1, 101)]
-    assert order_interval(few, 0.9, 0.9) == (86.0, 96.0)
+    assert order_interval(few, 0.9, 0.9) == (85.0, 96.0)
     low, high = order_interval(many, 0.9, 0.9)
     assert low is not None
     assert high is not None
     assert 89.0 <= low <= high <= 92.0
     assert order_interval([], 0.99, 0.9) == (None, None)
+
+
+@pytest.mark.parametrize(("n", "level"), [(100, 0.9), (120, 0.99), (700, 0.99)])
+def test_each_end_of_an_interval_is_missed_as_seldom_as_promised(n: int, level: float) -> None:
+    """By the binomial law itself: the quantile lies below the sample of rank l where fewer than l samples are below."""
+    low, high = order_interval([(float(value), 1) for value in range(1, n + 1)], level, 0.9)
+    assert low is not None and high is not None
+    chance = [math.comb(n, k) * level**k * (1.0 - level) ** (n - k) for k in range(n + 1)]
+    assert sum(chance[: int(low)]) <= 0.05
+    assert sum(chance[int(high) :]) <= 0.05 or high == n
+
+
+def test_margins_of_a_default_draw_are_finite() -> None:
+    for chosen in (list(services().values()), [service_named("redis")]):
+        drawn = design.drawn_cells(chosen, WORK, WORK, 44, 6, 1)
+        saturated = sum(cell.saturated for cell in drawn.margin)
+        assert saturated >= 9
+        assert len(drawn.margin) - saturated >= 9
 
 
 def test_seconds_give_slow_services_longer() -> None:

@@ -13,7 +13,7 @@ from osml.lab.validation.score import document
 def row(calibrated: bool, p99: float) -> Row:
     """A quiet cell whose p99 was predicted as 10 ms."""
     measured = Measured(
-        seconds=4.0, rate=100.0, p50_ms=1.0, p95_ms=5.0, p99_ms=p99, mean_ms=2.0, low=p99 * 0.9, high=p99 * 1.1,
+        seconds=4.0, rate=100.0, p50_ms=1.0, p95_ms=5.0, p99_ms=p99, low=p99 * 0.9, high=p99 * 1.1,
         throughput=100.0, samples=400, errors=0, cpu=0.1, company_cpu=0.0, company_throughput=0.0, generator_cpu=0.01,
         lateness_p50_ms=0.01, lateness_p99_ms=0.05, steal=0.0, foreign=0.01, waited_s=0.0, throttled_share=0.0,
         noisy="",

@@ -91,7 +91,7 @@ def synthetic_row(cell: Cell, truth: Profile) -> Row:
     p50, p95, p99 = quantiles_of(histogram, (0.5, 0.95, 0.99))
     shown = measured(
         rate=rate, throughput=seen.throughput, cpu=seen.cpu, samples=len(seen.response_ms), histogram=histogram,
-        mean_ms=float(seen.response_ms.mean()), p50_ms=p50, p95_ms=p95, p99_ms=p99,
+        p50_ms=p50, p95_ms=p95, p99_ms=p99,
         generator_cpu=rate * PROFILE.generator_ms / 1000.0,
     )  # fmt: skip
     return Row(cell, True, 0.0, shown)
@@ -143,6 +143,8 @@ def test_margins_are_the_widths_that_would_have_held_the_promise() -> None:
     widths = margins_of(rows).widths
     assert widths[2] == pytest.approx(0.18)  # the 18th of 19 scores, each k hundredths
     assert widths[0] == 0.0  # all medians were right
+    unseen = [Row(row.cell, True, 0.0, measured(p99_ms=None), row.predicted) for row in rows[:2]]
+    assert margins_of([*rows[2:], *unseen]).widths[2] == math.inf  # who had no answer was as far off as can be
     noisy = [msgspec.structs.replace(row, measured=measured(p99_ms=300.0, noisy="others")) for row in rows]
     assert margins_of([*rows, *noisy]).widths == widths
     found = predict(Cell("redis", 1, None, 0.3), 300.0, PROFILE, [rows[0]], 2.0, 1, margins=margins_of(rows))
@@ -287,7 +289,8 @@ def test_killed_run_goes_on_after_its_last_whole_line(tmp_path: Path) -> None:
     assert len(again.rows()) == 2
 
 
-def test_folder_of_another_run_is_refused(tmp_path: Path) -> None:
-    Store(tmp_path, SETTINGS)
+def test_folder_of_another_run_is_refused_once_it_holds_anything(tmp_path: Path) -> None:
+    Store(tmp_path, Settings(3, ["redis"], 4, 1, 5.0))  # nothing was predicted or measured: nothing is lost
+    Store(tmp_path, SETTINGS).predict("a", predicted(3.0, 1.0))
     with pytest.raises(InputError, match="holds a run with other settings"):
         Store(tmp_path, Settings(2, ["redis"], 4, 1, 5.0))

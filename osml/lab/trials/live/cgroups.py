@@ -1,8 +1,8 @@
 """The trial's own cgroups, `osml-live/<service>`, on machines with cgroup v1 controllers or cgroup v2.
 
-Nothing is divided here, that is the agent's work: the groups only say which tasks are which service. Group scheduling
-alone would already favour a service with few threads, so every group gets the weight that its threads would have
-without groups. Then "unmanaged" means what it says.
+Dividing is the agent's work, or the conditions of a cell: at first the groups only say which tasks are which service.
+Group scheduling alone would already favour a service with few threads, so every group gets the weight that its threads
+would have without groups. Then "unmanaged" means what it says.
 
 All of them together weigh as much as their threads, too. More would starve kernel threads that serve the network and
 the disk, and with them the services. Server, agent and trial sit in a group beside them that weighs more: who shall end
@@ -108,7 +108,10 @@ class LiveGroups:
         try:
             yield
         finally:
-            (home / "cgroup.procs").write_text("0\n")
+            try:
+                (home / "cgroup.procs").write_text("0\n")
+            except OSError:  # whoever made it has removed it, as systemd does with an empty scope
+                (control.parent / "cgroup.procs").write_text("0\n")
 
     @property
     def outside(self) -> list[Path]:
@@ -220,7 +223,7 @@ def end_tasks(group: Path) -> None:
     """
     _let_run(group)
     deadline = time.monotonic() + EMPTY_WITHIN_S
-    while pids := (group / "cgroup.procs").read_text().split():
+    while pids := [pid for pid in (group / "cgroup.procs").read_text().split() if int(pid) != os.getpid()]:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)

@@ -12,6 +12,7 @@ from osml.lab.trials.live.services.service import LOOPBACK, USER, Service
 from osml.lab.trials.live.services.talk import talk
 
 ROWS = 20_000
+DATA = "whole"  # the folder that is there only when it is finished
 CONNECTIONS = 8
 HANDSHAKE = b"mysql_native_password"  # stands in the server's first packet
 SCHEMA = (
@@ -39,19 +40,20 @@ def _statements() -> tuple[str, ...]:
 
 def _prepare(folder: Path) -> None:
     """An empty data directory, which takes some seconds to make."""
-    data = folder / "data"
-    if (data / "mysql").is_dir():
+    data, draft = folder / DATA, folder / "data.new"
+    if data.is_dir():
         return
-    shutil.rmtree(data, ignore_errors=True)
-    command = ["mariadb-install-db", "--no-defaults", f"--datadir={data}", "--skip-test-db", "--user=root"]
+    shutil.rmtree(draft, ignore_errors=True)  # of a preparation that was stopped
+    command = ["mariadb-install-db", "--no-defaults", f"--datadir={draft}", "--skip-test-db", "--user=root"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise MachineError(f"mariadb-install-db ended with exit code {done.returncode}: {done.stderr.strip()[-300:]}")
+    draft.rename(data)
 
 
 def _command(directory: Path, port: int) -> list[str]:
     data = directory / "data"
-    shutil.copytree(SERVICE.prepared / "data", data)
+    shutil.copytree(SERVICE.prepared / DATA, data)
     (directory / "schema.sql").write_text("\n".join(SCHEMA) + "\n")
     for path in (data, *data.rglob("*")):
         shutil.chown(path, USER)

@@ -18,11 +18,13 @@ def _prepare(folder: Path) -> None:
         path = folder / f"{number}.wav"
         if path.exists():
             continue
+        draft = path.with_suffix(".new")
         done = subprocess.run(
-            ["flite", "-voice", "slt", "-t", sentence, "-o", str(path)], capture_output=True, text=True, check=False
+            ["flite", "-voice", "slt", "-t", sentence, "-o", str(draft)], capture_output=True, text=True, check=False
         )
-        if done.returncode != 0 or not path.exists():
+        if done.returncode != 0 or not draft.exists():
             raise MachineError(f"flite can't say '{sentence}': {done.stderr.strip()[-200:]}")
+        draft.rename(path)  # a file that is there is whole
 
 
 def _fill(port: int) -> None:

@@ -1,0 +1,111 @@
+"""How a run measures its cells, on a stage that answers what the test says; and what a cell's marks say."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from osml.base.failure import Failure
+from osml.lab.trials.live.services import service_named
+from osml.lab.validation.cells import Cell, Measured
+from osml.lab.validation.design import fit_cells
+from osml.lab.validation.run import Plan, Validation
+from osml.lab.validation.stage import GIVE_UP_S, Load, answers_of
+from osml.lab.validation.store import Settings, Store
+from tests.lab.validation.test_predictions import measured
+
+
+class Machine:
+    """A service that spends 1 ms a request while it sleeps between them, and half of that at saturation."""
+
+    def __init__(self, most_cpus: float = 1.0) -> None:
+        self.most_cpus = most_cpus
+        self.asked: list[tuple[Cell, float]] = []
+
+    def measure(self, cell: Cell, load: Load, seconds: float) -> Measured:
+        self.asked.append((cell, load.rate))
+        quota = min(cell.quota or 1.0, self.most_cpus)
+        most = quota / 0.0005
+        answered = min(load.rate, most)
+        cpu = quota if load.rate >= most else min(answered * 0.001, quota)
+        histogram = [(1.0, 50), (2.0, 49), (4.0, 1)]
+        return measured(
+            seconds=seconds, rate=load.rate, throughput=answered, cpu=cpu, histogram=histogram, generator_cpu=0.01
+        )
+
+
+def started(tmp_path: Path, machine: Any, hours: float | None = None) -> Validation:
+    plan = Plan(tmp_path, ("redis",), hours=hours, per_service=1, saturated=1)
+    store = Store(tmp_path, Settings(0, ["redis"], 1, 1, 4.0))
+    return Validation(plan, [service_named("redis")], store, machine, lambda _: None)
+
+
+def test_cells_at_saturation_are_offered_more_than_can_be_done(tmp_path: Path) -> None:
+    """At 1.6 times what the warm cell's work allows, a service that spends half when busy would still keep up."""
+    machine = Machine()
+    started(tmp_path, machine).run()
+    saturated = [(cell, rate) for cell, rate in machine.asked if cell.saturated and cell.company == "none"]
+    assert saturated
+    kept = [row for row in Store(tmp_path, Settings(0, ["redis"], 1, 1, 4.0)).rows() if row.cell.saturated]
+    assert {cell.key for cell in fit_cells(service_named("redis"), 1.0) if cell.saturated} <= {
+        row.cell.key for row in kept
+    }
+    for row in kept:
+        if row.cell.company == "none":
+            assert row.measured.throughput < 0.9 * row.measured.rate
+            assert row.measured.cpu == pytest.approx(row.cell.quota or 1.0)
+
+
+def test_a_service_that_cannot_be_saturated_ends_the_run(tmp_path: Path) -> None:
+    class Endless(Machine):
+        def measure(self, cell: Cell, load: Load, seconds: float) -> Measured:
+            return measured(rate=load.rate, throughput=load.rate, cpu=0.001 * load.rate, histogram=[(1.0, 100)])
+
+    with pytest.raises(Failure, match="the generator can't saturate it"):
+        started(tmp_path, Endless()).run()
+
+
+def test_a_calibration_cell_without_answers_is_not_kept(tmp_path: Path) -> None:
+    class Silent(Machine):
+        def measure(self, cell: Cell, load: Load, seconds: float) -> Measured:
+            found = super().measure(cell, load, seconds)
+            return found if len(self.asked) < 3 else measured(rate=load.rate, throughput=0.0, cpu=0.0)
+
+    with pytest.raises(Failure, match="answered no request in cell"):
+        started(tmp_path, Silent()).run()
+    rows = Store(tmp_path, Settings(0, ["redis"], 1, 1, 4.0)).rows()
+    assert all(row.measured.throughput > 0.0 for row in rows)
+
+
+def test_the_time_ends_calibration_too(tmp_path: Path) -> None:
+    class Slow(Machine):
+        def measure(self, cell: Cell, load: Load, seconds: float) -> Measured:
+            time.sleep(0.02)
+            return super().measure(cell, load, seconds)
+
+    machine = Slow()
+    started(tmp_path, machine, hours=0.02 / 3600.0).run()
+    assert not any(cell.company.startswith("service") for cell, _ in machine.asked)
+    assert len(machine.asked) <= 1 + 1 + 6 + 4 * 2  # a probe, the warm cell, the fit cells with their repetitions
+
+
+def mark(histogram: list[tuple[float, int]], unanswered: int = 0, given_up: int = 0, errors: int = 0) -> dict[str, Any]:
+    return {"histogram": histogram, "unanswered": unanswered, "given_up": given_up, "errors": given_up + errors}
+
+
+def test_who_is_answered_late_or_never_counts_and_who_is_refused_is_told() -> None:
+    end = mark([(1.0, 90)], unanswered=8, given_up=2)
+    late = [mark([(1.0, 1), (300.0, 3)], unanswered=4), mark([], unanswered=1, given_up=3)]
+    histogram, unanswered, failed = answers_of(end, late, saturated=False)
+    assert histogram == [(1.0, 91), (300.0, 3), (1000.0 * GIVE_UP_S, 6)]
+    assert (unanswered, failed) == (6, 0)
+    assert answers_of(mark([(1.0, 9)], errors=5), [], saturated=False) == ([(1.0, 9)], 0, 5)
+    assert answers_of(mark([(1.0, 9)], unanswered=70, given_up=3), [], saturated=True) == ([(1.0, 9)], 0, 0)
+
+
+def test_connections_that_are_looked_for_in_vain_after_the_end_are_no_requests() -> None:
+    histogram, unanswered, failed = answers_of(mark([(1.0, 9)], unanswered=1), [mark([], errors=16)], saturated=False)
+    assert (histogram, unanswered, failed) == ([(1.0, 9)], 0, 0)
