@@ -67,7 +67,7 @@ class PrivateCaches {
   explicit PrivateCaches(const Geometry& geometry)
       : l1i_(geometry.l1i), l1d_(geometry.l1d), l2_(geometry.l2), geometry_(geometry) {}
 
-  // `shared` has fetch(line, store) for what L2 misses and write_back(line) for dirty lines that leave L2.
+  // `shared` has fetch(line) for what L2 misses and write_back(line) for dirty lines that leave L2.
   template <class Shared>
   void data(std::uint64_t line, bool store, Shared& shared) {
     if (line == last_ && (!store || last_stored_)) return;  // most accesses: the line that was used last

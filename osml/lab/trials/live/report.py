@@ -63,7 +63,8 @@ def _phase(phase: LivePhase) -> dict[str, Any]:
         for key in ("p99_ms", "lateness_p99_ms", "samples", "errors", "requests_per_s", "offered_per_s"):
             name = "p99_pooled_ms" if key == "p99_ms" else key
             service[name] = None if window is None else window[key]
-    document["window_s"] = WINDOW_S
+    intervals = len(phase.records)
+    document["window_s"] = intervals - max(1, intervals - WINDOW_S)  # a short phase has no more
     document["generator"] = asdict(phase.generator)
     document["unanswered"] = phase.unanswered
     return document
