@@ -77,6 +77,24 @@ TEST_F(Queueing, SaysHowManyHaveNoAnswerAtAMark) {
   EXPECT_GT(longest, phase.at("p99_ms").get<double>());
 }
 
+// Nobody waits for an answer for ever; those are errors that a phase tells apart from refusals.
+TEST_F(Queueing, CountsWhatItGivesUp) {
+  FakeServer server(microseconds(100));
+  const auto stuck = target(server, 100, 2);
+  drive(*stuck, 0.2);
+  server.stand_still(true);
+  drive(*stuck, 0.3);
+  stuck->set_rate(0.0, clock_now());
+  const auto before = stuck->phase(clock_now());
+  ASSERT_GT(before.at("unanswered").get<int>(), 5);
+  EXPECT_EQ(before.at("given_up").get<int>(), 0);
+  stuck->advance(clock_now() + 11 * kSecond);
+  const auto after = stuck->phase(clock_now());
+  EXPECT_EQ(after.at("given_up").get<int>(), before.at("unanswered").get<int>());
+  EXPECT_EQ(after.at("errors").get<int>(), after.at("given_up").get<int>());
+  EXPECT_EQ(after.at("unanswered").get<int>(), 0);
+}
+
 TEST_F(Queueing, MeasuresTheServiceTimeWhereThereIsNoQueue) {
   const FakeServer server(microseconds(2000));
   const auto quick = target(server, 20, 4);

@@ -63,8 +63,7 @@ def prepare_command(
         for service in chosen:
             if service.prepare is not None:
                 _say(f"{service.name}: {service.prepared}")
-                service.prepared.mkdir(parents=True, exist_ok=True)
-                service.prepare(service.prepared)
+                machine.prepare(service)
 
 
 def _chosen(names: str) -> list[Service]:

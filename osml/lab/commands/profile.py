@@ -99,9 +99,7 @@ def profile(
     elif not words:
         server = service_named(service)
         machine.require_programs([server])
-        if server.prepare is not None:
-            server.prepared.mkdir(parents=True, exist_ok=True)
-            server.prepare(server.prepared)
+        machine.prepare(server)
     if server is not None:
         asked = Asked(load, seconds or 30.0, 10.0 if warm_s is None else warm_s, seed)
         outcome, threads = run_server(server, caches, asked, _say), server.threads

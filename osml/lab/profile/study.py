@@ -76,9 +76,7 @@ def profiled(name: str) -> dict[str, Any]:
         return _whole(name, document(name, PLATFORM, caches, outcome, [Path(work.command[0]).name]))
     service = services()[name]
     machine.require_programs([service])
-    if service.prepare is not None:
-        service.prepared.mkdir(parents=True, exist_ok=True)
-        service.prepare(service.prepared)
+    machine.prepare(service)
     outcome = run_server(service, caches, Asked(seed=SEED), _say)
     return _whole(name, document(name, PLATFORM, caches, outcome, [service.program]))
 

@@ -32,6 +32,7 @@ _METHOD = """## How to read it
 - **Best possible** is the share that a perfect prediction would reach, by the cells that were measured twice.
   Each measurement differs from the truth, too.
 - **Noisy** cells are measured but not scored. Other programs or the hypervisor used the CPUs meanwhile.
+  Or more than 0.1 % of the requests were refused, or a cell at saturation was not saturated.
 - **Bias** is the median of predicted / measured - 1.
 """
 
@@ -77,6 +78,11 @@ def _summary(document: dict[str, Any]) -> str:
         ),
         ("p99 within 25 %, best possible on this machine", _percent(repeats.get("best_possible")), ""),
         ("noisy cells, not scored", str(document["noisy"]), ""),
+        (
+            "calibration cells at saturation that were not saturated",
+            str(document["unsaturated_calibration_cells"]),
+            "none",
+        ),
         ("p99 within 25 %, with the noisy cells", _percent(document.get("within_25pct_with_noisy")), ""),
         ("upper over lower end of the 90 % interval of p99, median", _ratio(document.get("median_width_p99")), ""),
         ("requests without an answer within 10 s", str(document.get("unanswered", "not counted")), ""),

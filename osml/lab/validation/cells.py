@@ -8,6 +8,10 @@ import msgspec
 
 Scheduling = Literal["normal", "idle"]
 
+SATURATES = 0.9
+"""More is offered than can be done where less than this share of it is answered, by a service that uses more than this
+share of the CPUs that it can have."""
+
 
 class Cell(msgspec.Struct, frozen=True):
     """Conditions. `load` is a share of what the service could do under the other conditions at most; above 1 the
@@ -72,6 +76,11 @@ class Measured(msgspec.Struct, frozen=True):
     noisy: str
     histogram: list[tuple[float, int]] = []
     unanswered: int = 0
+
+    @property
+    def overloaded(self) -> bool:
+        """Whether the service could not do what was offered."""
+        return self.throughput < SATURATES * self.rate
 
 
 class Range(msgspec.Struct, frozen=True):

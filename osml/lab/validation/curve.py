@@ -52,7 +52,7 @@ def curve(service: Service, out: Path, seed: int, seconds: float, quiet: Quiet, 
     if not 0.5 <= seconds <= 600.0:
         raise InputError(f"--seconds is {seconds:g}, expected 0.5 to 600")
     points: list[Point] = []
-    with sole_use(), Stage([service], out, seed, quiet) as stage:
+    with sole_use([service]), Stage([service], out, seed, quiet) as stage:
         probe = stage.measure(Cell(service.name, 2, None, 0.1), Load(PROBE_RATE), PROBE_S)
         if probe.throughput <= 0.0:
             raise Failure(f"service '{service.name}' answered none of {PROBE_RATE * PROBE_S:g} requests")

@@ -16,8 +16,9 @@ from typing import NamedTuple
 from osml.lab.trials.live.services import Service
 from osml.lab.validation.cells import Cell, Scheduling
 
-MOST_RATE = 8000.0
-"""Requests a second: beyond it the load generator would need as much of its CPU as the service of its own."""
+MOST_RATE, MOST_RATE_APART = 8000.0, 20_000.0
+"""Requests a second: beyond it the load generator would need as much of its CPU as the service of its own. At
+saturation on one CPU, which is not the generator's, it may work harder."""
 
 SATURATION = 1.6
 LOADS = (0.3, 0.5, 0.7, 0.85)
@@ -35,9 +36,9 @@ COMPANY_LOAD = 0.25
 """CPUs that another service needs for its own requests while it keeps company."""
 
 MARGIN, MARGIN_SATURATED = 7, 2
-LEAST_MARGIN = 12
-"""Margin cells of a service below saturation and at it; of all services together at least as many: an interval of 90 %
-needs nine quiet ones."""
+LEAST_MARGIN, NEEDED = 12, 9
+"""Margin cells of a service below saturation and at it; how many all services have together at least; and how many
+quiet ones an interval of 90 % needs."""
 
 IDLE_WEIGHT = 3.0 / 1024.0
 
@@ -65,6 +66,11 @@ def capacity(cell: Cell, threads: int) -> float:
 def rate_of(cell: Cell, threads: int, work_ms: float) -> float:
     """Requests a second that are `load` of what the service can do in this cell."""
     return cell.load * capacity(cell, threads) / work_ms * 1000.0
+
+
+def most_rate(cell: Cell) -> float:
+    """Requests a second that the generator may offer in this cell."""
+    return MOST_RATE_APART if cell.saturated and cell.cpus == 1 else MOST_RATE
 
 
 def warm_cell(service: str) -> Cell:
@@ -125,11 +131,13 @@ def drawn_cells(
                     continue
                 beside = f"service:{draw.choice(others)}" if company == "service" else company
                 cell = Cell(service.name, cpus, quota, load, beside, weight, scheduling)
-                if cell not in known and rate_of(cell, service.threads, busy_ms[service.name]) <= MOST_RATE:
+                if cell not in known and rate_of(cell, service.threads, busy_ms[service.name]) <= most_rate(cell):
                     cells.append(cell)
             chosen = draw.sample(cells, min(first + wanted, len(cells)))
-            margin += chosen[:first]
-            held_out += chosen[first:]
+            # Where there are few cells, as many set margins as an interval needs, and half of the rest.
+            few = max(math.ceil(NEEDED / len(services)), len(chosen) // 2)
+            margin += chosen[: min(first, few)]
+            held_out += chosen[min(first, few) :]
     draw.shuffle(margin)
     draw.shuffle(held_out)
     return Drawn(margin, held_out)

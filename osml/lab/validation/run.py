@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from osml.lab.bench.store import code_fingerprint
 from osml.lab.trials.live.services import Service, service_named, services
 from osml.lab.validation import design
 from osml.lab.validation.calibrate import profile_of, work_of
-from osml.lab.validation.cells import Cell, Row
+from osml.lab.validation.cells import SATURATES, Cell, Row
 from osml.lab.validation.predict import Margins, margins_of, predict
 from osml.lab.validation.profiles import Profile
 from osml.lab.validation.score import document
@@ -32,9 +33,6 @@ most that a prediction can reach."""
 
 RETRIES = 2
 """A noisy calibration cell is measured so many times again."""
-
-SATURATES = 0.9
-"""More is offered than can be done where no more than this share of it is answered."""
 
 MORE, ATTEMPTS = 1.6, 4
 """A fit cell that is to be saturated, and is not, gets so many times the rate, at most so often."""
@@ -111,33 +109,27 @@ class Validation:
 
     def run(self) -> None:
         """All cells, or as many as the time allows."""
+        try:
+            self._every_cell()
+        except _TimeIsOverError:
+            self._say(f"the time is over: {len(self._rows)} cells are measured; the same command goes on")
+
+    def _every_cell(self) -> None:
         for service in self._services:
             self._fit(service)
-            if self._over():
-                self._say("the time is over before all services are calibrated")
-                return
         works = {service.name: self._quota_work(service.name) for service in self._services}
         busy = {service.name: self._work(service.name) for service in self._services}
         margin, cells = design.drawn_cells(
             self._services, works, busy, self._plan.per_service, self._plan.saturated, self._plan.seed
         )
         for cell in margin:
-            if self._over():
-                self._say("the time is over before the margins are known")
-                return
             self._cell(cell, calibrated=True)
         self._margins = margins_of([row for row in self._rows.values() if row.calibrated])
         every = with_repeats(cells)
         for number, cell in enumerate(every, 1):
-            if self._over():
-                self._say(f"the time is over: {number - 1} of {len(every)} cells")
-                return
             if cell.key not in self._rows:
                 self._cell(cell, calibrated=False)
                 self._say(f"{number} of {len(every)}: {self._told(cell)}")
-
-    def _over(self) -> bool:
-        return self._until is not None and time.monotonic() > self._until
 
     def _told(self, cell: Cell) -> str:
         row = self._rows[cell.key]
@@ -177,23 +169,24 @@ class Validation:
     def _measure_fit(self, cell: Cell, service: Service, work_ms: float) -> None:
         """Measure it, and keep it where it shows what it is for. Raises Failure where it can't be made to."""
         rate = design.rate_of(cell, service.threads, work_ms)
-        for _ in range(ATTEMPTS if cell.saturated else 1):
-            # The service is not on the generator's CPU there, so that this one may work hard.
-            row = self._measured(cell, Load(rate if cell.saturated else min(rate, design.MOST_RATE)), calibrated=True)
+        left = ATTEMPTS if cell.saturated else 1
+        while True:
+            row = self._measured(cell, Load(min(rate, design.most_rate(cell))), calibrated=True)
             if row.measured.throughput <= 0.0:
                 raise Failure(f"service '{service.name}' answered no request in cell {cell.key}")
-            if not cell.saturated or row.measured.throughput < SATURATES * row.measured.rate:
+            if not cell.saturated or _is_saturated(row, service):
                 self._keep(row)
                 return
-            rate *= MORE
-        raise Failure(
-            f"service '{service.name}' answers all of {rate / MORE:.0f} requests/s in cell {cell.key}: "
-            "the generator can't saturate it"
-        )
+            left, rate = left - 1, rate * MORE
+            if left == 0:
+                raise Failure(
+                    f"service '{service.name}' can't be saturated in cell {cell.key}: of {row.measured.rate:.0f} "
+                    f"requests/s it answers {row.measured.throughput:.0f} with {row.measured.cpu:.2f} CPUs"
+                )
 
     @staticmethod
     def _rate(cell: Cell, service: Service, work_ms: float) -> float:
-        return min(design.rate_of(cell, service.threads, work_ms), design.MOST_RATE)
+        return min(design.rate_of(cell, service.threads, work_ms), design.most_rate(cell))
 
     def _cell(self, cell: Cell, calibrated: bool) -> None:
         """Predict, keep the prediction, then measure."""
@@ -204,8 +197,10 @@ class Validation:
         rate = self._rate(cell, service, profile.saturated_ms)
         other: tuple[Profile, float] | None = None
         if cell.company.startswith("service:"):
-            beside = self._profiles[cell.company.removeprefix("service:")]
-            other = (beside, min(1000.0 * design.COMPANY_LOAD / beside.work_ms, design.MOST_RATE))
+            name = cell.company.removeprefix("service:")
+            beside = self._profiles[name]
+            work_ms = work_of(self._fits[name][0])  # at low load, with what waking up costs
+            other = (beside, min(1000.0 * design.COMPANY_LOAD / work_ms, design.MOST_RATE))
         if cell.key not in self._said:
             seconds = self._seconds(rate)
             self._said[cell.key] = predict(
@@ -228,6 +223,8 @@ class Validation:
         self._keep(self._measured(cell, load, calibrated))
 
     def _measured(self, cell: Cell, load: Load, calibrated: bool) -> Row:
+        if self._until is not None and time.monotonic() > self._until:
+            raise _TimeIsOverError
         began = time.time()
         measured = self._stage.measure(cell, load, self._seconds(load.rate))
         retries = RETRIES if calibrated and self._plan.quiet.patience_s > 0.0 else 0  # all predictions rest on these
@@ -239,11 +236,24 @@ class Validation:
                 measured = again
         if not (calibrated and self._fits.get(cell.service) is None):  # the shape of work is read from fit cells only
             measured = msgspec.structs.replace(measured, histogram=[])
+        if cell.saturated and not measured.noisy and not measured.overloaded:
+            measured = msgspec.structs.replace(measured, noisy="all requests were answered: not at saturation")
         return Row(cell, calibrated, began, measured, self._said.get(cell.key))
 
     def _keep(self, row: Row) -> None:
         self._rows[row.cell.key] = row
         self._store.measured(row)
+
+
+class _TimeIsOverError(Exception):
+    """The hours of the plan have passed."""
+
+
+def _is_saturated(row: Row, service: Service) -> bool:
+    """Whether more was offered than the service could do, and it was the service that could not."""
+    seen = row.measured
+    busy = seen.cpu > SATURATES * design.capacity(row.cell, service.threads)
+    return busy and seen.overloaded
 
 
 def validate(plan: Plan, say: Say) -> dict[str, Any]:
@@ -257,14 +267,20 @@ def validate(plan: Plan, say: Say) -> dict[str, Any]:
         plan.seed, names, plan.per_service, plan.saturated, plan.seconds, code_fingerprint(),
         f"{platform.machine()} Linux {platform.release()} {cpu_model()}", plan.quiet.most_cpus, plan.quiet.precedence,
     )  # fmt: skip
-    with sole_use():
+    with sole_use(chosen, design.JOBS):
         store = Store(plan.out, settings)
         try:
-            with Stage(chosen, plan.out, plan.seed, plan.quiet, design.JOBS) as stage:
+            with Stage(chosen, plan.out, plan.seed, plan.quiet) as stage:
                 Validation(plan, chosen, store, stage, say).run()
-        finally:  # what was measured is scored, also where the run was stopped
-            found = document(store.rows(), msgspec.to_builtins(settings))
-            if found["cells"]:
-                text = msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n"
-                (plan.out / "live-validation.json").write_bytes(text)
+        except BaseException:
+            with contextlib.suppress(Exception):  # what ended the run is what has to be told
+                _scored(plan.out, store, settings)
+            raise
+        return _scored(plan.out, store, settings)
+
+
+def _scored(out: Path, store: Store, settings: Settings) -> dict[str, Any]:
+    """The document of what was measured so far, which is also written."""
+    found = document(store.rows(), msgspec.to_builtins(settings))
+    (out / "live-validation.json").write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
     return found

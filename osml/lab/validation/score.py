@@ -32,7 +32,7 @@ def relative_error(said: float, seen: float) -> float:
 def latency_rows(rows: Sequence[Row]) -> list[Row]:
     """Held-out, quiet cells below saturation.
 
-    A cell in which nothing was answered is among them: no prediction of it is right.
+    A cell in which nothing was answered in time is among them: no prediction of it is right.
     """
     return [row for row in _held_out(rows) if not row.measured.noisy and not row.cell.saturated]
 
@@ -58,6 +58,9 @@ def document(rows: Sequence[Row], settings: dict[str, Any]) -> dict[str, Any]:
         "held_out_saturated": len(throughputs),
         "noisy": sum(bool(row.measured.noisy) for row in _held_out(rows)),
         "calibration_cells": sum(row.calibrated for row in rows),
+        "unsaturated_calibration_cells": sum(
+            row.calibrated and row.cell.saturated and not row.measured.overloaded for row in rows
+        ),
         "noisy_calibration_cells": sum(bool(row.measured.noisy) for row in rows if row.calibrated),
         "unanswered": sum(row.measured.unanswered for row in latencies),
         "within_25pct_with_noisy": _within([row for row in _held_out(rows) if not row.cell.saturated], "p99_ms"),

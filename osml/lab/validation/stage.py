@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Generator as Iterates
+from collections.abc import Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,9 @@ JOB_START_S = 0.7
 GIVE_UP_S = 10.0
 """After which the load generator gives a request up (Target::kGiveUp)."""
 
+MOST_FAILED = 0.001
+"""Share of requests that may be refused or lost in a cell that is scored."""
+
 _LOOK_S = 0.2
 
 
@@ -54,36 +58,31 @@ class Load:
 
 
 @contextmanager
-def sole_use() -> Iterates[None]:
-    """Root, and the machine's only trial. Raises MachineError else, before anything is written."""
+def sole_use(services: Sequence[Service], jobs: Sequence[str] = ()) -> Iterates[None]:
+    """Root, all programs, and the machine's only trial. Raises MachineError else, before anything is written."""
     machine.require_root("osml lab live")
+    machine.require_programs([*services, *map(job_named, jobs)])
+    find_generator(None)
     with machine.only_trial():
         yield
 
 
 @dataclass
 class Stage:
-    """Starts everything when it is entered, under `sole_use`, and leaves nothing behind.
-
-    `jobs` are the names of those that may keep company.
-    """
+    """Starts everything when it is entered, under `sole_use`, and leaves nothing behind."""
 
     services: list[Service]
     out: Path
     seed: int
     quiet: Quiet = field(default_factory=Quiet)
-    jobs: tuple[str, ...] = ()
 
     def __enter__(self) -> Stage:
         """Raises MachineError where the machine lacks something, Failure where a service does not start."""
-        machine.require_programs([*self.services, *map(job_named, self.jobs)])
         binary = find_generator(None)
         with ExitStack() as stack:
             interrupt_on_signals()
             for service in self.services:
-                if service.prepare is not None:
-                    service.prepared.mkdir(parents=True, exist_ok=True)
-                    service.prepare(service.prepared)
+                machine.prepare(service)
             self.cpus = sorted(os.sched_getaffinity(0))[:N_CPUS]
             if len(self.cpus) < N_CPUS:
                 raise MachineError(f"the lab may use {len(self.cpus)} CPU, expected {N_CPUS}: allow it more (taskset)")
@@ -101,6 +100,8 @@ class Stage:
             self._generator = self._start_generator(binary)
             stack.callback(self._generator.stop)
             self._marks = 0
+            if "given_up" not in self._mark()["services"][self.services[0].name]:
+                raise MachineError("osml-loadgen is older than this lab: build it with `make agent`")
             self._stack = stack.pop_all()
         return self
 
@@ -216,11 +217,11 @@ class Stage:
             noisy = f"others used {foreign:.2f} CPUs"
         if not noisy and steal > self.quiet.most_steal:
             noisy = f"the hypervisor took {steal:.2f} CPUs"
-        if not noisy and failed:
+        if not noisy and failed > MOST_FAILED * (failed + len_of(histogram)):
             noisy = f"{failed} requests were refused or lost"
         return Measured(
             seconds=passed, rate=rate, p50_ms=p50, p95_ms=p95, p99_ms=p99, low=low, high=high,
-            throughput=seen["requests_per_s"], samples=sum(count for _, count in histogram), errors=seen["errors"],
+            throughput=seen["requests_per_s"], samples=len_of(histogram), errors=seen["errors"],
             cpu=(after[2] - before[2]) / passed, company_cpu=(after[3] - before[3]) / passed,
             company_throughput=end["services"][other]["requests_per_s"] if other else 0.0,
             generator_cpu=(end["cpu_s"] - begin["cpu_s"]) / (end["t"] - begin["t"]),
@@ -262,6 +263,11 @@ class Stage:
         return sum(map(self._cpu, [COMPANY, *self._started])) + generator + own.user + own.system
 
 
+def len_of(histogram: Histogram) -> int:
+    """Number of samples."""
+    return sum(count for _, count in histogram)
+
+
 def answers_of(end: dict[str, Any], late: list[dict[str, Any]], *, saturated: bool) -> tuple[Histogram, int, int]:
     """The latencies of a cell, how many requests had no answer within GIVE_UP_S, and how many were refused or lost.
 
@@ -274,7 +280,10 @@ def answers_of(end: dict[str, Any], late: list[dict[str, Any]], *, saturated: bo
         for at, count in mark["histogram"]:
             counts[float(at)] = counts.get(float(at), 0) + int(count)
     given_up = sum(int(mark["given_up"]) for mark in marks)
-    failed = int(end["errors"]) - int(end["given_up"])  # later ones may be connections that are looked for in vain
+    # Errors after the end may be connections that are looked for in vain: what waited then and has no end is lost.
+    ends = sum(int(mark["given_up"]) + len_of(mark["histogram"]) for mark in late)
+    lost = max(0, int(end["unanswered"]) - ends - int(late[-1]["unanswered"])) if late else 0
+    failed = int(end["errors"]) - int(end["given_up"]) + lost
     unanswered = 0 if saturated else given_up + int(marks[-1]["unanswered"])
     if unanswered:
         counts[1000.0 * GIVE_UP_S] = counts.get(1000.0 * GIVE_UP_S, 0) + unanswered

@@ -79,7 +79,9 @@ class Store:
 
 
 def _lines(path: Path) -> list[bytes]:
-    return path.read_bytes().splitlines() if path.exists() else []
+    """Whole lines."""
+    text = path.read_bytes() if path.exists() else b""
+    return text[: text.rfind(b"\n") + 1].splitlines()
 
 
 def _cut_half_line(path: Path) -> None:

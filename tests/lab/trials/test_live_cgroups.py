@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from osml.base.failure import MachineError
+from osml.lab.trials.live import cgroups
 from osml.lab.trials.live.cgroups import Hierarchies, LiveGroups, end_tasks, find_hierarchies
 
 V1 = """tmpfs /sys/fs/cgroup tmpfs rw 0 0
@@ -116,13 +117,16 @@ def test_tasks_that_are_to_end_may_run_before_they_are_killed(tmp_path: Path, mo
     assert not (tmp_path / "cpu.max").exists()
 
 
-def test_a_process_whose_home_is_gone_ends_in_the_root_and_is_not_killed(tmp_path: Path) -> None:
+def test_a_process_whose_home_is_gone_ends_in_the_root_and_is_not_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As under `systemd-run --scope`: systemd removes the scope as soon as it is empty."""
     (tmp_path / "cgroup.procs").write_text("")
     (tmp_path / "osml-live-control").mkdir()
     (tmp_path / "osml-live-control/cgroup.procs").write_text("")
     (tmp_path / "osml-live-control/cpu.shares").write_text("1024")
     groups = LiveGroups(Hierarchies({"cpu": tmp_path}, None))
+    monkeypatch.setattr(cgroups, "_own_group", lambda *_: "run-1.scope")  # which is not there
     with groups.in_control():
         assert (tmp_path / "osml-live-control/cgroup.procs").read_text() == "0\n"
     assert (tmp_path / "cgroup.procs").read_text() == "0\n"

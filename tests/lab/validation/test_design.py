@@ -59,7 +59,8 @@ def test_no_cell_asks_more_of_the_generator_than_it_can_do() -> None:
     for work in (0.02, 0.3, 18.0):
         works, busy = dict.fromkeys(services(), work), dict.fromkeys(services(), 0.7 * work)
         for cell in (cell for cells in design.drawn_cells(chosen, works, busy, 30, 5, 1) for cell in cells):
-            assert design.rate_of(cell, service_named(cell.service).threads, 0.7 * work) <= design.MOST_RATE
+            rate = design.rate_of(cell, service_named(cell.service).threads, 0.7 * work)
+            assert rate <= (20_000.0 if cell.saturated and cell.cpus == 1 else 8000.0)
 
 
 @pytest.mark.parametrize(
@@ -125,12 +126,17 @@ def test_each_end_of_an_interval_is_missed_as_seldom_as_promised(n: int, level: 
     assert sum(chance[int(high) :]) <= 0.05 or high == n
 
 
-def test_margins_of_a_default_draw_are_finite() -> None:
-    for chosen in (list(services().values()), [service_named("redis")]):
-        drawn = design.drawn_cells(chosen, WORK, WORK, 44, 6, 1)
-        saturated = sum(cell.saturated for cell in drawn.margin)
-        assert saturated >= 9
-        assert len(drawn.margin) - saturated >= 9
+@pytest.mark.parametrize("names", [tuple(services()), ("redis",), ("redis", "memcached")])
+def test_a_default_draw_has_enough_margin_cells_and_leaves_cells_to_judge(names: tuple[str, ...]) -> None:
+    """Where a light service spends half as much a request at saturation, too: then rates come near to the limit."""
+    work = dict.fromkeys(services(), 0.3) | {"redis": 0.1, "memcached": 0.018}
+    busy = {name: 0.5 * value for name, value in work.items()}
+    chosen = [service_named(name) for name in names]
+    drawn = design.drawn_cells(chosen, work, busy, 44, 6, 1)
+    for cells, least in zip(drawn, (9, 4), strict=True):
+        saturated = sum(cell.saturated for cell in cells)
+        assert saturated >= least
+        assert len(cells) - saturated >= 9
 
 
 def test_seconds_give_slow_services_longer() -> None:

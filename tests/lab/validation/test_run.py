@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from osml.base.failure import Failure
@@ -64,7 +65,17 @@ def test_a_service_that_cannot_be_saturated_ends_the_run(tmp_path: Path) -> None
         def measure(self, cell: Cell, load: Load, seconds: float) -> Measured:
             return measured(rate=load.rate, throughput=load.rate, cpu=0.001 * load.rate, histogram=[(1.0, 100)])
 
-    with pytest.raises(Failure, match="the generator can't saturate it"):
+    class Choked(Machine):
+        """Half of the requests get no further than the generator."""
+
+        def measure(self, cell: Cell, load: Load, seconds: float) -> Measured:
+            found = super().measure(cell, load, seconds)
+            few = msgspec.structs.replace(found, throughput=0.5 * load.rate, cpu=0.2 * found.cpu)
+            return few if cell.saturated else found
+
+    with pytest.raises(Failure, match="can't be saturated in cell"):
+        started(tmp_path / "choked", Choked()).run()
+    with pytest.raises(Failure, match="can't be saturated in cell"):
         started(tmp_path, Endless()).run()
 
 
@@ -87,9 +98,8 @@ def test_the_time_ends_calibration_too(tmp_path: Path) -> None:
             return super().measure(cell, load, seconds)
 
     machine = Slow()
-    started(tmp_path, machine, hours=0.02 / 3600.0).run()
-    assert not any(cell.company.startswith("service") for cell, _ in machine.asked)
-    assert len(machine.asked) <= 1 + 1 + 6 + 4 * 2  # a probe, the warm cell, the fit cells with their repetitions
+    started(tmp_path, machine, hours=0.01 / 3600.0).run()
+    assert len(machine.asked) == 1  # the first look already lasts longer
 
 
 def mark(histogram: list[tuple[float, int]], unanswered: int = 0, given_up: int = 0, errors: int = 0) -> dict[str, Any]:
@@ -103,9 +113,6 @@ def test_who_is_answered_late_or_never_counts_and_who_is_refused_is_told() -> No
     assert histogram == [(1.0, 91), (300.0, 3), (1000.0 * GIVE_UP_S, 6)]
     assert (unanswered, failed) == (6, 0)
     assert answers_of(mark([(1.0, 9)], errors=5), [], saturated=False) == ([(1.0, 9)], 0, 5)
+    lost = answers_of(mark([(1.0, 9)], unanswered=3), [mark([(9.0, 1)], errors=16, unanswered=1)], saturated=False)
+    assert lost == ([(1.0, 9), (9.0, 1), (1000.0 * GIVE_UP_S, 1)], 1, 1)  # of three one came late, one waits
     assert answers_of(mark([(1.0, 9)], unanswered=70, given_up=3), [], saturated=True) == ([(1.0, 9)], 0, 0)
-
-
-def test_connections_that_are_looked_for_in_vain_after_the_end_are_no_requests() -> None:
-    histogram, unanswered, failed = answers_of(mark([(1.0, 9)], unanswered=1), [mark([], errors=16)], saturated=False)
-    assert (histogram, unanswered, failed) == ([(1.0, 9)], 0, 0)

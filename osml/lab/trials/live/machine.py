@@ -68,6 +68,13 @@ def only_trial() -> Generator[None]:
         yield
 
 
+def prepare(service: Service) -> None:
+    """Make what the service needs and what takes long, once on a machine."""
+    if service.prepare is not None:
+        service.prepared.mkdir(parents=True, exist_ok=True)
+        service.prepare(service.prepared)
+
+
 @contextmanager
 def work_directory() -> Generator[Path]:
     """A fresh WORK that everybody may enter, removed at the end."""
