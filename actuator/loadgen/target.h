@@ -35,8 +35,8 @@ class Target {
 
   // The telemetry line of the interval that ends now (with newline); starts the next interval.
   std::string interval_line(Nanos now);
-  // The same keys over everything since the last mark, and how many requests have no answer yet, and how many were given
-  // up: those are not among its latencies. Starts the next phase.
+  // The same keys over everything since the last mark. Besides, how many requests have no answer yet, and how many were
+  // given up: those are not among its latencies. Starts the next phase.
   nlohmann::json phase(Nanos now);
 
  private:
