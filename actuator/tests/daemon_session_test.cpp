@@ -107,6 +107,42 @@ TEST_F(SessionTest, AJobThatAKilledAgentLeftStandingGoesOnWhereTheRegulatorIsOff
   EXPECT_EQ(tree_.text("cgroup/b/cgroup.freeze"), "0");
 }
 
+// On the way back from a configuration that cannot be used, nothing is read that may have gone since.
+TEST_F(SessionTest, TheWayBackNeedsNoFileThatHasGone) {
+  tree_.resctrl();
+  groups("    MB:0=100\n    L3:0=fffff\n");
+  tree_.write("token", "secret\n").write("curve.json", R"({"schema": "osml/mba-curve/v1", "unit": "percent", "points": [
+      {"setting": 10, "gbps": 5}, {"setting": 100, "gbps": 24}]})");
+  fs::permissions(tree_ / "token", fs::perms(0600));
+  config_.bandwidth.regulator = false;
+  config_.roots.budgets.clear();
+  config_.bandwidth.curve = tree_ / "curve.json";
+  config_.server.token_file = tree_ / "token";
+  ASSERT_TRUE(Session::check_files(config_));
+  auto session = Session::open(config_, {}, std::nullopt);
+  ASSERT_TRUE(session) << session.error().message;
+  const SessionFiles files = (*session)->files();
+  EXPECT_EQ(files.token, "secret");
+  session->reset();
+
+  fs::permissions(tree_ / "token", fs::perms(0644));
+  EXPECT_FALSE(Session::check_files(config_));
+  fs::remove(tree_ / "token");
+  fs::remove(tree_ / "curve.json");
+  session = Session::open(config_, {.known = files}, std::nullopt);
+  ASSERT_TRUE(session) << session.error().message;
+  EXPECT_EQ((*session)->actuator().platform().mba->unit, "mbps");
+}
+
+TEST_F(SessionTest, ACurveThatCannotBeUsedIsFoundBeforeTheMachineIsLetGo) {
+  tree_.resctrl();
+  tree_.write("curve.json", "{}");
+  config_.bandwidth.curve = tree_ / "curve.json";
+  EXPECT_FALSE(Session::check_files(config_));
+  fs::remove_all(tree_ / "resctrl");
+  EXPECT_TRUE(Session::check_files(config_)) << "nothing to throttle, so nobody reads it";
+}
+
 TEST_F(SessionTest, WhereNothingThrottlesTheRegulatorDoes) {
   software_throttle();
   EXPECT_EQ(frozen_after_much_traffic(), "1");

@@ -152,6 +152,23 @@ def test_a_place_for_sockets_that_is_gone_does_not_end_the_agent(bench: Bench, t
     monitored.wait(lambda: monitored.value("turns_total") > turns + 1, "turns after it")
 
 
+def test_a_token_that_cannot_be_used_does_not_end_the_agent(bench: Bench, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret\n")
+    token.chmod(0o600)
+    server = yaml.safe_load(bench.config.read_text())["server"]
+    bench.change_config(server={**server, "token_file": str(token)})
+    monitored = Monitored(bench, tmp_path)
+    token.chmod(0o644)
+    monitored.agent._process.send_signal(signal.SIGHUP)
+    monitored.wait(lambda: monitored.value("reloads_total", status="refused") == 1, "the refusal")
+    turns = monitored.value("turns_total")
+    monitored.wait(lambda: monitored.value("turns_total") > turns + 1, "turns after it")
+    token.chmod(0o600)
+    monitored.agent._process.send_signal(signal.SIGHUP)
+    monitored.wait(lambda: monitored.value("reloads_total", status="taken") == 1, "the reload")
+
+
 def test_a_look_beside_the_agent_takes_neither_its_socket_nor_its_metrics(monitored: Monitored) -> None:
     look = [str(monitored.bench.agent), "run", "--once", "--dry-run", "--config", str(monitored.bench.config)]
     done = subprocess.run(look, capture_output=True, text=True, timeout=60, check=False)

@@ -24,7 +24,11 @@ namespace osml {
 
 struct Actuator::State {
   State(Config configuration, ActuatorOptions with)
-      : configured(std::move(configuration)), config(&configured), options(with), locator(configured, with.pods) {}
+      : configured(std::move(configuration)),
+        config(&configured),
+        options(std::move(with)),
+        locator(configured, options.pods),
+        curve(options.curve) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   State(State&&) = delete;
@@ -94,8 +98,6 @@ struct Actuator::State {
   // The advisory lock on the resctrl tree, where there is one.
   [[nodiscard]] Result<Fd> lock_resctrl() const;
   [[nodiscard]] std::optional<resctrl::Info> resctrl_info() const;
-  // Reads bandwidth.curve, where one is configured and the kernel's unit is the curve's.
-  Status read_curve();
   void set_group_room(Platform& now);
   [[nodiscard]] bool throttles_in_software() const;
   // The range of throttles that decisions may use.
@@ -153,5 +155,9 @@ struct Actuator::State {
   Status follow_tasks();
   Status monitor_only_groups();
 };
+
+// bandwidth.curve; none where none is configured, or the kernel has no throttle that it could be about. An error where
+// the kernel's unit is not the curve's.
+Result<std::optional<MbaCurve>> read_curve(const Config& config, const Result<resctrl::Info>& info);
 
 }  // namespace osml

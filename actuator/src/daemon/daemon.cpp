@@ -276,6 +276,13 @@ Status Daemon::reload() {
     metrics_.reloaded(false);
     return done();
   }
+  // While the session stands: without it, files of the configuration before would be read again as well.
+  if (const Status usable = Session::check_files(*config); !usable) {
+    spdlog::error("the configuration was not reloaded; the agent keeps the old configuration: {}",
+                  usable.error().message);
+    metrics_.reloaded(false);
+    return done();
+  }
   configure_log(config->log);
   if (Status replaced = replace_session(*config); !replaced) return replaced;
   // The next turn may be an hour away: until then alerts go by the interval that is told.
@@ -298,6 +305,7 @@ Status Daemon::replace_session(const Config& config) {
   if (!same_machine(old, config) || !same_services(old, config)) memory.partition.reset();
   metrics_.see(old, *sockets_, session_->outbox());  // what goes with the session was counted
   std::unique_ptr<ExperienceOutbox> outbox = session_->give_up_outbox();
+  SessionFiles files = session_->files();
   session_.reset();  // gives up the lock
   auto fresh = Session::open(config, session_options(*options_, *sockets_), clock);
   metrics_.reloaded(fresh.ok());
@@ -306,7 +314,7 @@ Status Daemon::replace_session(const Config& config) {
                   fresh.error().message);
     configure_log(old.log);
     SessionOptions again = session_options(*options_, *sockets_);
-    again.sockets_required = false;  // a socket's directory may have gone; that is no reason to let the node go
+    again.known = std::move(files);
     fresh = Session::open(old, again, clock);
     if (!fresh) return fresh.error();
   } else {
