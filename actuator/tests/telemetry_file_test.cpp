@@ -147,6 +147,22 @@ TEST_F(TelemetryFileTest, AFileThatIsWrittenOverAtTheSameLengthIsRead) {
   }
 }
 
+TEST_F(TelemetryFileTest, AFileThatIsWrittenOverWithALongerLineIsRead) {
+  for (const char* value : {"9.87", "10.12", "1000000.12", "2000000.123"}) {
+    tree_.write("t.jsonl", std::string("{\"p99_ms\": ") + value + "}\n");
+    const auto& reading = next();
+    ASSERT_TRUE(reading) << value << ": " << reading.error().message;
+    EXPECT_EQ(reading->sample.latency.p99_ms, std::stod(value));
+  }
+}
+
+TEST_F(TelemetryFileTest, AFileThatIsWrittenOverWithMoreLinesBringsItsNewest) {
+  tree_.write("t.jsonl", "{\"samples\": 1}\n");
+  (void)next();
+  tree_.write("t.jsonl", "{\"samples\": 2}\n{\"samples\": 40}\n");
+  EXPECT_EQ(next()->sample.latency.samples, 40U);
+}
+
 TEST_F(TelemetryFileTest, AFileThatIsWrittenOverWithTheSameLineStaysFresh) {
   const auto path = tree_ / "t.jsonl";
   tree_.write("t.jsonl", "{\"p99_ms\": 1}\n");
