@@ -62,6 +62,23 @@ TEST(SensorsTest, WhoSharesATelemetryFileHasAnAgeOfItsOwn) {
   EXPECT_TRUE(services[1].latency);
 }
 
+// It writes once an interval, at its own time of it.
+TEST(SensorsTest, ALineOfThisIntervalIsNotStaleHoweverLongTheIntervalIs) {
+  const Tree tree;
+  tree.write("t.jsonl", "{\"p99_ms\": 4}\n");
+  fs::last_write_time(tree / "t.jsonl", fs::file_time_type::clock::now() - std::chrono::seconds(5));
+  Config config = tree.config();
+  config.services.resize(1);
+  config.services[0].latency = LatencySource{};
+  config.services[0].latency->file = tree / "t.jsonl";
+  for (const double interval_s : {1.0, 10.0}) {
+    config.interval_s = interval_s;
+    Sensors sensors(config, {0}, [](const std::string&) { return std::string(); });
+    std::map<std::string, std::string> missing;
+    EXPECT_EQ(sensors.read({1, 100, interval_s}, {}, {}, missing)[0].latency.has_value(), interval_s > 5) << interval_s;
+  }
+}
+
 // Pods that ask for services come and go: who stays keeps what was measured of it.
 TEST(SensorsTest, TheListOfServicesMayChangeBetweenTwoReadings) {
   const Tree tree;

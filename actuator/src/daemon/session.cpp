@@ -48,6 +48,20 @@ void warn_of_long_questions(const Config& config) {
       config.server.timeout_s, config.interval_s / config.time_scale);
 }
 
+// Most lines would be too old by the time of a turn.
+void warn_of_short_ages(const Config& config) {
+  for (const ServiceConfig& service : config.services) {
+    if (!service.latency || service.latency->prometheus) continue;
+    const double most_s = max_age_of(service.latency, config.interval_s);
+    if (most_s >= config.interval_s) continue;
+    spdlog::warn(
+        "latency.max_age_s of service '{}' is {:g} s and an interval is {:g} s: what the service sends may be too old "
+        "at "
+        "each turn; set max_age_s to at least interval_s",
+        service.spec.name, most_s, config.interval_s);
+  }
+}
+
 }  // namespace
 
 Session::Session(Actuator actuator, std::string token, const SessionOptions& options, NodeClock clock)
@@ -95,6 +109,7 @@ Result<std::unique_ptr<Session>> Session::open(const Config& config, const Sessi
     spdlog::warn("the token goes to {} without encryption; set server.url to an https address", config.server.url);
   }
   warn_of_long_questions(config);
+  warn_of_short_ages(config);
   auto actuator = Actuator::open(config, {.read_only = options.dry_run,
                                           .fault_injection = options.fault_injection,
                                           .curve = options.known ? options.known->curve : std::nullopt});

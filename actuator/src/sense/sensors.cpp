@@ -76,7 +76,7 @@ Sensors::Watched Sensors::watch(const ServiceConfig& service) {
   Watched watched{
       service, service.match, {}, UsageSensor(config_->roots, service.match), RunDelaySensor(config_->roots.proc), {},
       nullptr, nullptr,       {}};
-  const double max_age_s = service.latency ? service.latency->max_age_s : LatencySource{}.max_age_s;
+  const double max_age_s = max_age_of(service.latency, config_->interval_s);
   if (service.latency && service.latency->file) {
     watched.latency = std::make_unique<FileLatency>(telemetry(*service.latency->file, max_age_s));
   } else if (service.latency && service.latency->prometheus) {
