@@ -119,6 +119,18 @@ TEST_F(RegulatorTest, BrakesTheJobThatHasSpentItsBudgetUntilTheNextPeriod) {
   EXPECT_EQ(frozen("a"), "0");  // an LC service is never braked
 }
 
+TEST_F(RegulatorTest, AResetOfOneDomainHidesNoTrafficOfTheOthers) {
+  tree_.write("group/mon_data/mon_L3_00/mbm_total_bytes", "0\n");
+  tree_.write("group/mon_data/mon_L3_01/mbm_total_bytes", "100000000\n");
+  Regulator regulator = this->regulator();
+  regulator.follow({lc_, be_});
+  regulator.poll(0);
+  tree_.write("group/mon_data/mon_L3_00/mbm_total_bytes", "21000000\n");
+  tree_.write("group/mon_data/mon_L3_01/mbm_total_bytes", "0\n");
+  regulator.poll(0.004);
+  EXPECT_EQ(frozen("b"), "1");
+}
+
 TEST_F(RegulatorTest, LetsGoWhenTheBudgetIsTakenAwayAndWhenItEnds) {
   {
     Regulator regulator = this->regulator();

@@ -244,6 +244,27 @@ TEST(CacheMonitor, SumsDomainsAndSeesResets) {
   EXPECT_FALSE(again.bandwidth_gbps);
 }
 
+// A domain that went off and came back begins at 0, and the others may have gained more than it lost.
+TEST(CacheMonitor, AResetOfOneDomainIsNoTrafficOfTheOthers) {
+  const Tree tree;
+  const auto write = [&tree](const std::string& first, const std::string& second) {
+    tree.write("g/mon_data/mon_L3_00/mbm_local_bytes", first + "000000000\n");
+    tree.write("g/mon_data/mon_L3_01/mbm_local_bytes", second + "000000000\n");
+  };
+  CacheMonitor monitor;
+  auto read = [&, turn = std::uint64_t{0}]() mutable {
+    Counters counters;
+    monitor.read((tree / "g").string(), {++turn, static_cast<double>(turn), 1}, counters);
+    return counters.bandwidth_gbps;
+  };
+  write("5", "3");
+  EXPECT_FALSE(read());
+  write("15", "0");
+  EXPECT_FALSE(read());
+  write("16", "2");
+  EXPECT_EQ(read(), 3.0);
+}
+
 TEST(CacheMonitor, NoGroupIsMissing) {
   CacheMonitor monitor;
   Counters counters;

@@ -58,6 +58,7 @@ void Regulator::open(const std::string& service, Group& group) {
   if (directory == group.directory && !group.counters.empty()) return;
   group.directory = directory;
   group.counters.clear();
+  group.totals.clear();
   group.budget.forget();
   if (directory.empty()) return;
   const auto domains = list_directory(fs::path(directory) / "mon_data");
@@ -72,7 +73,7 @@ void Regulator::open(const std::string& service, Group& group) {
 
 std::optional<std::uint64_t> Regulator::total_bytes(Group& group) {
   if (group.counters.empty()) return std::nullopt;
-  std::uint64_t sum = 0;
+  std::vector<std::uint64_t> totals;
   for (KeptFile& counter : group.counters) {
     const auto text = counter.read();
     const auto reading = text ? resctrl::parse_reading(*text) : resctrl::Reading{};
@@ -80,9 +81,15 @@ std::optional<std::uint64_t> Regulator::total_bytes(Group& group) {
       group.counters.clear();  // looked for anew at the next poll
       return std::nullopt;
     }
-    sum += reading.value;
+    totals.push_back(reading.value);
   }
-  return sum;
+  const bool first = group.totals.size() != totals.size();
+  for (std::size_t i = 0; i < totals.size() && !first; ++i) {
+    // each by itself: the growth of the others may be more than what a reset takes
+    if (totals[i] > group.totals[i]) group.moved += totals[i] - group.totals[i];
+  }
+  group.totals = std::move(totals);
+  return group.moved;
 }
 
 void Regulator::poll(double now_s) {

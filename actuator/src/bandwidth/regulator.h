@@ -45,12 +45,15 @@ class Regulator {
     Brake brake;
     Budget budget;
     std::vector<KeptFile> counters;
+    std::vector<std::uint64_t> totals;  // of each counter, as read last
+    std::uint64_t moved = 0;            // since the first reading
     std::string directory;
     bool standing = false;
     bool blind = false;  // told that its traffic cannot be read
   };
   void open(const std::string& service, Group& group);
-  std::optional<std::uint64_t> total_bytes(Group& group);
+  // What the group has moved; a counter that fell was reset, and counts again from the next look.
+  static std::optional<std::uint64_t> total_bytes(Group& group);
   void let_go(const std::string& service, Group& group);
 
   const Config* config_;

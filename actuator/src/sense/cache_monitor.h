@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/kept_file.h"
@@ -15,17 +16,22 @@ namespace osml {
 class CacheMonitor {
  public:
   // `group` is the group's directory; empty = it has none now. Fills llc_occupancy_mib, bandwidth_gbps (local) and
-  // bandwidth_total_gbps as far as the machine counts them: a silent domain ("Unavailable") makes the sum unknown, a
-  // total that went backwards was reset and has no rate this time.
+  // bandwidth_total_gbps as far as the machine counts them: a silent domain ("Unavailable") makes the sum unknown, and
+  // so does a domain whose total went backwards, for it was reset.
   void read(const std::string& group, const Interval& interval, Counters& counters);
 
  private:
-  struct Event {
-    std::vector<KeptFile> domains;
-    Rate rate;
+  struct Domain {
+    explicit Domain(fs::path path) : file(std::move(path)) {}
+    KeptFile file;
+    Rate rate;  // of this domain alone: the growth of others may be more than what a reset takes
   };
+  using Event = std::vector<Domain>;
   void scan(const std::string& group);
+  std::optional<double> value(Domain& domain);
   std::optional<double> sum(Event& event);
+  // Since the last reading, over all domains.
+  std::optional<double> growth(Event& event);
 
   std::string group_;
   bool rescan_ = true;
