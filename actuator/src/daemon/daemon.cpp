@@ -337,7 +337,9 @@ Status Daemon::replace_session(const Config& config) {
   // What was under way is asked again.
   lister_ = make_lister();
   if (Status watched = watch_lister(); !watched) return watched;
-  if (session_->clock().time_scale() != clock.time_scale()) memory.last_turn_s.reset();
+  const bool other_clock = session_->clock().time_scale() != clock.time_scale();
+  if (other_clock) memory.last_turn_s.reset();
+  if (other_clock || now.server.url != old.server.url) memory.silence = session_->loop().memory().silence;
   session_->loop().remember(std::move(memory));
   return done();
 }

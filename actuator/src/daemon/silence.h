@@ -32,6 +32,12 @@ class Silence {
     return first ? Step::First : Step::Hold;
   }
 
+  // Over a reload: the fallback of the configuration that is new has to be put in force.
+  void go_on(double hold_s) {
+    hold_s_ = hold_s;
+    fallen_back_ = false;
+  }
+
   // The fallback is in force. Until then every interval tries it again.
   void fallen_back() { fallen_back_ = true; }
 
