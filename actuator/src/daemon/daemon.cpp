@@ -102,7 +102,6 @@ class Daemon {
 };
 
 Status Daemon::start_timer(double delay_s) {
-  if (Status polls = wakeups_.start_polls(session_->poll_interval_s()); !polls) return polls;
   return wakeups_.start_timer(delay_s, wall_interval_s(session_->config()));
 }
 
@@ -170,6 +169,7 @@ Status Daemon::run() {
     if (Status known = wait_for_targets(); !known) return known;
     session_->prime();
   }
+  if (Status polls = wakeups_.start_polls(session_->poll_interval_s()); !polls) return polls;
   if (Status started = start_timer(phase_s); !started) return started;
   std::string absent = absent_in_words(session_->actuator().places());
   if (!absent.empty()) absent.insert(0, "; not there: ");
@@ -284,11 +284,15 @@ Status Daemon::reload() {
     return done();
   }
   configure_log(config->log);
+  const double before_s = wall_interval_s(session_->config());
   if (Status replaced = replace_session(*config); !replaced) return replaced;
   // The next turn may be an hour away: until then alerts go by the interval that is told.
   metrics_.see(session_->config(), *sockets_, session_->outbox());
   if (published_s_ != 0) publish(true);
-  return start_timer(wall_interval_s(session_->config()));
+  if (Status polls = wakeups_.start_polls(session_->poll_interval_s()); !polls) return polls;
+  // The turns go on as they were: somebody may reload many nodes at once, or more often than once an interval.
+  const double now_s = wall_interval_s(session_->config());
+  return now_s == before_s ? done() : start_timer(phase_of(session_->config().node) * now_s);
 }
 
 Status Daemon::replace_session(const Config& config) {
