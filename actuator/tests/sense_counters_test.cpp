@@ -119,6 +119,52 @@ TEST(SensorsTest, TheListOfServicesMayChangeBetweenTwoReadings) {
   EXPECT_EQ(sensors.watched()[0].counters.threads, 3U);
 }
 
+// Its id may be the same again, its files too.
+TEST(SensorsTest, AServiceThatComesBackIsMeasuredAnew) {
+  const Tree tree;
+  const auto ticks = static_cast<int>(::sysconf(_SC_CLK_TCK));
+  Config config = tree.config();
+  config.services.resize(1);
+  config.services[0].match = {};
+  config.services[0].match.pids = {4711};
+  config.services[0].spec.kind = "be";
+  config.services[0].latency = LatencySource{};
+  config.services[0].latency->file = tree / "t.jsonl";
+  const auto state = [&](int seconds) {
+    write_process(tree, 4711, seconds * ticks, 0);
+    const std::string bytes = std::to_string(seconds) + "000000000\n";
+    tree.write("g/mon_data/mon_L3_00/mbm_total_bytes", bytes);
+    tree.append("t.jsonl", "{\"samples\": " + std::to_string(seconds) + "}\n");
+  };
+  Sensors sensors(config, {0}, [&tree](const std::string&) { return (tree / "g").string(); });
+  std::map<std::string, std::string> missing;
+  Place place;
+  place.service = "lc";
+  place.match = config.services[0].match;
+  const auto read = [&](std::uint64_t turn) {
+    return sensors.read({turn, static_cast<double>(turn), 1}, {}, {place}, missing);
+  };
+  for (const int second : {1, 2}) {
+    state(second);
+    (void)read(static_cast<std::uint64_t>(second));
+  }
+  place.absent = true;
+  for (int second = 3; second <= 30; ++second) {
+    state(second);
+    EXPECT_TRUE(read(static_cast<std::uint64_t>(second)).empty());
+  }
+  place.absent = false;
+  state(31);
+  auto services = read(31);
+  EXPECT_FALSE(services[0].counters.cpu_usage_cores) << "29 s of it were not in this interval";
+  EXPECT_FALSE(services[0].counters.bandwidth_total_gbps);
+  EXPECT_EQ(services[0].latency->samples, 31U) << "lines of the absence are history";
+  state(32);
+  services = read(32);
+  EXPECT_DOUBLE_EQ(*services[0].counters.cpu_usage_cores, 1.0);
+  EXPECT_DOUBLE_EQ(*services[0].counters.bandwidth_total_gbps, 1.0);
+}
+
 TEST(SensorsTest, ALatencyWithoutThePercentileOfTheTargetHasAReason) {
   const Tree tree;
   tree.write("t.jsonl", "{\"p50_ms\": 4}\n");

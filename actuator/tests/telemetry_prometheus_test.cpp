@@ -254,6 +254,14 @@ TEST_F(PrometheusLatencyTest, AResetCountsFromZeroAndAnIdleIntervalHasNoLatency)
   EXPECT_EQ(next()->samples, 10U);
 }
 
+TEST_F(PrometheusLatencyTest, WhatCameWhileTheServiceWasAwayIsNotThisIntervals) {
+  serve(100, 0, 1);
+  (void)next();
+  source_.forget({++turn_, 0, 2.0});
+  serve(3100, 0, 2);
+  EXPECT_THAT(next().error().message, HasSubstr("first reading"));
+}
+
 // As Envoy, which merges its histograms every 5 s.
 TEST_F(PrometheusLatencyTest, WhatGrowsOnlyNowAndThenHasTheRateOfThatTime) {
   serve(100, 0, 1);

@@ -163,10 +163,20 @@ void Sensors::follow(Watched& watched, const Place& place) const {
   const bool elsewhere = watched.match != place.match || watched.cgroup_inode;
   watched.match = place.match;
   watched.cgroup_inode = place.cgroup_inode;
-  if (!elsewhere) return;
-  watched.usage = UsageSensor(config_->roots, place.match);
+  if (elsewhere) start_anew(watched);
+}
+
+void Sensors::start_anew(Watched& watched) const {
+  watched.usage = UsageSensor(config_->roots, watched.match);
   watched.run_delay = RunDelaySensor(config_->roots.proc);
+  watched.cache = {};
   if (watched.perf) watched.perf = std::make_unique<PerfCounters>(hardware_events());
+}
+
+void Sensors::forget(Watched& watched, const Interval& interval) const {
+  start_anew(watched);
+  if (watched.latency) watched.latency->forget(interval);
+  if (watched.counters) (void)watched.counters->read(interval);
 }
 
 std::vector<Service> Sensors::read(const Interval& interval, const std::vector<Assignment>& assignments,
@@ -179,7 +189,10 @@ std::vector<Service> Sensors::read(const Interval& interval, const std::vector<A
   for (Watched& watched : watched_) {
     bool only_watched = false;
     if (const Place* place = place_of(places, watched.config.spec.name)) {
-      if (place->absent && !place->watched) continue;
+      if (place->absent && !place->watched) {
+        forget(watched, interval);
+        continue;
+      }
       only_watched = place->watched;
       follow(watched, *place);
     }

@@ -67,6 +67,9 @@ class Sensors {
   void follow_services();
   // Counters of another cgroup or process start anew.
   void follow(Watched& watched, const Place& place) const;
+  void start_anew(Watched& watched) const;
+  // Of a service that is not there in this interval.
+  void forget(Watched& watched, const Interval& interval) const;
   void probe_machine();
   void measure(Watched& watched, const Interval& interval, Service& service,
                std::map<std::string, std::string>& missing);

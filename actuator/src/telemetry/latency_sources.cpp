@@ -66,6 +66,11 @@ Result<Latency> DatagramLatency::read(const Interval& interval) {
   return latency;
 }
 
+void DatagramLatency::forget(const Interval& /*interval*/) {
+  if (socket_) (void)(*socket_)->take();
+  last_.reset();
+}
+
 MetricsScrape::MetricsScrape(double timeout_s, WhileWaiting meanwhile)
     : gets_({.timeout_s = timeout_s, .max_bytes = longest_exposition, .meanwhile = std::move(meanwhile)}) {}
 
@@ -125,11 +130,15 @@ Result<HistogramSeries> PrometheusLatency::fetch(const Interval& interval) {
   return series;
 }
 
+void PrometheusLatency::forget(const Interval& /*interval*/) {
+  last_.reset();
+  quiet_s_ = 0;
+}
+
 Result<Latency> PrometheusLatency::read(const Interval& interval) {
   auto now = fetch(interval);
   if (!now) {
-    last_.reset();  // a gap: what is gained over it is not this interval's
-    quiet_s_ = 0;
+    forget(interval);  // a gap: what is gained over it is not this interval's
     return now.error();
   }
   const std::optional<HistogramSeries> before = std::exchange(last_, std::move(*now));

@@ -19,6 +19,7 @@ class FileLatency : public LatencySensor {
  public:
   explicit FileLatency(std::shared_ptr<TelemetryFile> file) : file_(std::move(file)) {}
   Result<Latency> read(const Interval& interval) override;
+  void forget(const Interval& interval) override { (void)file_->read(interval); }
 
  private:
   std::shared_ptr<TelemetryFile> file_;  // the same file may hold counters too
@@ -32,6 +33,7 @@ class DatagramLatency : public LatencySensor {
   // Of what came since the last interval; where nothing did, the newest, until it is too old. A socket that could not
   // be opened, or whose file was removed, is tried again.
   Result<Latency> read(const Interval& interval) override;
+  void forget(const Interval& interval) override;
 
  private:
   Result<std::shared_ptr<TelemetrySocket>> open();
@@ -84,6 +86,7 @@ class PrometheusLatency : public LatencySensor {
   // Who merges its histograms now and then (Envoy does) gains in one interval what came in several: the rate is over
   // those.
   Result<Latency> read(const Interval& interval) override;
+  void forget(const Interval& interval) override;
 
  private:
   Result<HistogramSeries> fetch(const Interval& interval);
