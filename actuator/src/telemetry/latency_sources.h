@@ -84,7 +84,7 @@ class PrometheusLatency : public LatencySensor {
   PrometheusLatency& operator=(PrometheusLatency&&) = delete;
   // Of what the histogram gained since the last interval; an interval without requests has no latency.
   // Who merges its histograms now and then (Envoy does) gains in one interval what came in several: the rate is over
-  // those.
+  // those. So it is after a short gap, when the endpoint did not answer.
   Result<Latency> read(const Interval& interval) override;
   void forget(const Interval& interval) override;
 
@@ -96,6 +96,7 @@ class PrometheusLatency : public LatencySensor {
   std::size_t place_;
   std::optional<HistogramSeries> last_;
   double quiet_s_ = 0;  // nothing was gained for so long before this interval
+  double gap_s_ = 0;    // nothing was answered for so long before it
 };
 
 }  // namespace osml
