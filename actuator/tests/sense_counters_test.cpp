@@ -372,6 +372,23 @@ TEST(PerfCounters, CountsThreadsFromWhenTheyWereSeen) {
   EXPECT_FALSE(after.instructions);
 }
 
+// Of a pod, which makes as many threads as it likes.
+TEST(PerfCounters, MoreThreadsThanTheAgentCountsAreAReason) {
+  PerfCounters perf(hardware_events());
+  std::vector<pid_t> tids(2049, static_cast<pid_t>(::syscall(SYS_gettid)));
+  Counters counters;
+  const auto descriptors = [] {
+    return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+  };
+  const auto before = descriptors();
+  const Status read = perf.read(tids, counters);
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().message.find("the service has 2049 threads, the agent counts at most 2048"), std::string::npos)
+      << read.error().message;
+  EXPECT_EQ(descriptors(), before);
+  EXPECT_FALSE(counters.instructions);
+}
+
 TEST(PerfCounters, UnknownEventIsAReasonAndNotZero) {
   const PerfEvents nonsense = {PerfEvent{PERF_TYPE_HARDWARE, 4096}, {}, {}};
   const Status probed = probe_perf(nonsense);

@@ -13,6 +13,9 @@ namespace osml {
 
 namespace {
 
+// Three descriptors each, and each of them is read in every interval.
+constexpr std::size_t most_counted = 2048;
+
 Fd open_event(const PerfEvent& event, pid_t tid) {
   perf_event_attr attributes{};
   attributes.size = sizeof(attributes);
@@ -105,6 +108,13 @@ Status PerfCounters::follow(const std::vector<pid_t>& tids) {
 }
 
 Status PerfCounters::read(const std::vector<pid_t>& tids, Counters& counters) {
+  if (tids.size() > most_counted) {
+    threads_.clear();
+    return Error{ErrorKind::Capacity,
+                 "the service has " + std::to_string(tids.size()) + " threads, the agent counts at most " +
+                     std::to_string(most_counted),
+                 0};
+  }
   std::array<std::optional<double>, 3> sums;
   for (auto& [tid, thread] : threads_) {
     for (std::size_t i = 0; i < events_.size(); ++i) {

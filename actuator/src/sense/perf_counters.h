@@ -46,7 +46,7 @@ class PerfCounters {
 
   // Counts since the last call, over the threads that were there then as well; a new thread counts from now on. Fills
   // instructions, cycles, llc_misses and ipc; leaves them missing where nothing was counted. The error: no thread could
-  // be watched, and why.
+  // be watched, and why; or there are more than the agent opens events for.
   Status read(const std::vector<pid_t>& tids, Counters& counters);
 
  private:
