@@ -79,6 +79,24 @@ TEST_F(TelemetryFileTest, LinesOfOneIntervalAreCombined) {
   EXPECT_EQ(reading->sample.counters.work_rate, 3.0);
 }
 
+TEST_F(TelemetryFileTest, AmountsAreOfTheLinesOfOneInterval) {
+  tree_.write("t.jsonl", "{}\n");
+  (void)next();
+  tree_.append("t.jsonl",
+               "{\"instructions\": 100, \"throttled_s\": 0.25, \"ipc\": 1}\n"
+               "{\"instructions\": 50, \"llc_misses\": 7, \"ipc\": 2}\n");
+  const Counters both = next()->sample.counters;
+  EXPECT_EQ(both.instructions, 150.0);
+  EXPECT_EQ(both.throttled_s, 0.25);
+  EXPECT_EQ(both.llc_misses, 7.0);
+  EXPECT_EQ(both.ipc, 2.0);
+  EXPECT_FALSE(both.cycles);
+  const Counters none = next()->sample.counters;
+  EXPECT_FALSE(none.instructions);
+  EXPECT_FALSE(none.throttled_s);
+  EXPECT_EQ(none.ipc, 2.0) << "a level stands until it is too old";
+}
+
 TEST_F(TelemetryFileTest, TruncatedFileIsReadFromItsStart) {
   tree_.write("t.jsonl", "{\"p99_ms\": 1}\n{\"p99_ms\": 2}\n");
   (void)next();

@@ -79,7 +79,7 @@ Result<TelemetryReading> TelemetryFile::refresh(double now_s) {
                                       rounded(max_age_s_) + " s; check that the service runs and writes this file"};
   }
   if (fresh.empty() && broken) return Error{ErrorKind::Io, name + ": the newest lines are not JSON objects"};
-  return TelemetryReading{fresh.empty() ? *last_ : combine(fresh), age};
+  return TelemetryReading{fresh.empty() ? without_amounts(*last_) : combine(fresh), age};
 }
 
 }  // namespace osml
