@@ -104,10 +104,29 @@ TEST_F(RecordTest, RangeHoldsBothEndsAndKeepsTheOutcomeOfItsLast) {
 }
 
 TEST_F(RecordTest, EveryBrokenLineIsNamed) {
-  const std::string text = line(1, decision(1)) + "{\"observation\": {\n" + line(3, decision(3)) + "[]\n";
+  const std::string text = line(1, decision(1)) + "observation: {\n" + line(3, decision(3)) + "[]\n";
   const std::string said = complaint(text);
   EXPECT_THAT(said, AllOf(HasSubstr("record.jsonl:2: not valid JSON"), HasSubstr("record.jsonl:4: ")));
   EXPECT_EQ(split_lines(said).size(), 2U) << said;
+}
+
+// The recorder ends what a power cut left, and goes on behind it.
+TEST_F(RecordTest, HalfALineInTheMiddleIsPassedOverAndBreaksThePairs) {
+  const std::string whole = line(2, decision(2), came_of(1, "applied"));
+  const std::string text = line(1, decision(1)) + whole.substr(0, whole.size() / 2) + "\n" +
+                           line(3, decision(3), came_of(1, "applied")) + line(4, nullptr, came_of(3, "applied"));
+  EXPECT_EQ(complaint(text), "");
+  const auto found = read();
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_FALSE(found[0].outcome) << "what followed is not known";
+  EXPECT_EQ(found[1].line, 3U);
+  EXPECT_TRUE(found[1].outcome);
+  auto file = RecordFile::open(path(), config_, {});
+  while (*file->next()) {
+  }
+  EXPECT_EQ(file->damaged(), 1U);
+  EXPECT_THAT(complaint(line(1, decision(1)) + "{\"observation\": "), HasSubstr("record.jsonl:2: not valid JSON"))
+      << "a file that was cut";
 }
 
 TEST_F(RecordTest, OneSentenceForWhatIsWrong) {

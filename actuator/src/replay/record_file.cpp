@@ -74,9 +74,8 @@ std::optional<std::string> RecordFile::stranger(const Decision& decision) const 
   return std::nullopt;
 }
 
-Result<RecordFile::Line> RecordFile::parse(std::string_view text) const {
+Result<RecordFile::Line> RecordFile::parse(const json& document) const {
   const auto wrong = [](const std::string& what) { return Error{ErrorKind::Input, what, 0}; };
-  const json document = json::parse(text, nullptr, false);
   if (document.is_discarded()) return wrong("not valid JSON, expected a line of osml-agent run --record");
   std::optional<Error> error;
   JsonReader reader(document, "", error);
@@ -133,12 +132,22 @@ Result<std::optional<std::string_view>> RecordFile::read_text() {
 }
 
 Result<std::optional<RecordFile::Line>> RecordFile::read_line() {
-  const auto text = read_text();
-  if (text && !*text) return std::optional<Line>();
-  ++number_;
-  auto line = text ? parse(**text) : Result<Line>(text.error());
-  if (!line) return line.error().wrap(path_.string() + ":" + std::to_string(number_));
-  return std::optional<Line>(std::move(*line));
+  bool behind_half = false;
+  while (true) {
+    const auto text = read_text();
+    if (text && !*text) return std::optional<Line>();
+    ++number_;
+    const json document = text ? json::parse(**text, nullptr, false) : json();
+    if (document.is_discarded() && (*text)->starts_with('{') && !stream_.eof()) {
+      ++damaged_;
+      behind_half = true;
+      continue;
+    }
+    auto line = text ? parse(document) : Result<Line>(text.error());
+    if (!line) return line.error().wrap(path_.string() + ":" + std::to_string(number_));
+    if (behind_half) line->outcome.reset();
+    return std::optional<Line>(std::move(*line));
+  }
 }
 
 Result<std::optional<RecordedDecision>> RecordFile::next() {
