@@ -256,6 +256,16 @@ TEST(PerfReadings, AreScaledOverTheIntervalNotOverTheLifeOfTheThread) {
   EXPECT_DOUBLE_EQ(*counted_between({}, {50, 10, 10}), 50);
 }
 
+TEST(PerfReadings, OneThreadThatNobodyCountedLeavesTheSumUnknown) {
+  PerfSum sum;
+  EXPECT_FALSE(sum.value()) << "no thread at all";
+  sum.add(3);
+  sum.add(0);
+  EXPECT_EQ(sum.value(), 3.0);
+  sum.add(counted_between({1000, 3600, 3600}, {1000, 3700, 3600}));
+  EXPECT_FALSE(sum.value());
+}
+
 TEST(CacheMonitor, SumsDomainsAndSeesResets) {
   const Tree tree;
   const auto write = [&tree](const char* domain, const std::string& occupancy, const std::string& local) {

@@ -66,6 +66,11 @@ std::optional<double> counted_between(const PerfReading& before, const PerfReadi
   return static_cast<double>(now.value - before.value) * enabled / running;
 }
 
+void PerfSum::add(const std::optional<double>& counted) {
+  known_ = known_ && counted;
+  sum_ = sum_.value_or(0) + counted.value_or(0);
+}
+
 PerfEvents hardware_events() {
   return {PerfEvent{PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS},
           PerfEvent{PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES},
@@ -115,19 +120,20 @@ Status PerfCounters::read(const std::vector<pid_t>& tids, Counters& counters) {
                      std::to_string(most_counted),
                  0};
   }
-  std::array<std::optional<double>, 3> sums;
+  std::array<PerfSum, 3> sums;
   for (auto& [tid, thread] : threads_) {
     for (std::size_t i = 0; i < events_.size(); ++i) {
       const auto reading = read_event(thread[i].fd);
       if (!reading) continue;
-      const auto counted = counted_between(std::exchange(thread[i].last, *reading), *reading);
-      if (counted) sums[i] = sums[i].value_or(0) + *counted;
+      sums[i].add(counted_between(std::exchange(thread[i].last, *reading), *reading));
     }
   }
-  counters.instructions = sums[0];
-  counters.cycles = sums[1];
-  counters.llc_misses = sums[2];
-  if (sums[0] && sums[1] && *sums[1] > 0) counters.ipc = *sums[0] / *sums[1];
+  counters.instructions = sums[0].value();
+  counters.cycles = sums[1].value();
+  counters.llc_misses = sums[2].value();
+  if (counters.instructions && counters.cycles && *counters.cycles > 0) {
+    counters.ipc = *counters.instructions / *counters.cycles;
+  }
   return follow(tids);
 }
 

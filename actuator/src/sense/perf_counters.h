@@ -40,6 +40,18 @@ struct PerfReading {
 // counter: nobody knows.
 std::optional<double> counted_between(const PerfReading& before, const PerfReading& now);
 
+// What all threads counted together. One that is not known leaves the sum unknown: a part would pass for the whole.
+class PerfSum {
+ public:
+  void add(const std::optional<double>& counted);
+  // None where nothing was added, too.
+  [[nodiscard]] std::optional<double> value() const { return known_ ? sum_ : std::nullopt; }
+
+ private:
+  std::optional<double> sum_;
+  bool known_ = true;
+};
+
 class PerfCounters {
  public:
   explicit PerfCounters(const PerfEvents& events) : events_(events) {}
