@@ -321,6 +321,21 @@ TEST(CacheMonitor, AResetOfOneDomainIsNoTrafficOfTheOthers) {
   EXPECT_EQ(read(), 3.0);
 }
 
+TEST(CacheMonitor, ADomainThatComesOnlineIsCountedAfterSixtyIntervals) {
+  const Tree tree;
+  tree.write("g/mon_data/mon_L3_00/llc_occupancy", "1048576\n");
+  CacheMonitor monitor;
+  auto read = [&, turn = std::uint64_t{0}]() mutable {
+    Counters counters;
+    monitor.read((tree / "g").string(), {++turn, static_cast<double>(turn), 1}, counters);
+    return counters.llc_occupancy_mib;
+  };
+  EXPECT_EQ(read(), 1.0);
+  tree.write("g/mon_data/mon_L3_01/llc_occupancy", "1048576\n");
+  for (int turn = 0; turn < 60; ++turn) (void)read();
+  EXPECT_EQ(read(), 2.0);
+}
+
 TEST(CacheMonitor, NoGroupIsMissing) {
   CacheMonitor monitor;
   Counters counters;

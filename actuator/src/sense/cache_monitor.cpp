@@ -5,9 +5,25 @@
 
 namespace osml {
 
+namespace {
+
+// CPUs are rarely switched on, and a look costs as much as reading a domain.
+constexpr unsigned reads_between_looks = 60;
+
+}  // namespace
+
+bool CacheMonitor::has_more_domains() {
+  if (group_.empty() || ++reads_ < reads_between_looks) return false;
+  reads_ = 0;
+  const auto names = list_directory(fs::path(group_) / "mon_data");
+  return names && *names != names_;
+}
+
 void CacheMonitor::scan(const std::string& group) {
   group_ = group;
   rescan_ = false;
+  reads_ = 0;
+  names_.clear();
   for (Event* event : {&occupancy_, &local_, &total_}) event->clear();
   if (group.empty()) return;
   const fs::path data = fs::path(group) / "mon_data";
@@ -16,6 +32,7 @@ void CacheMonitor::scan(const std::string& group) {
     rescan_ = true;
     return;
   }
+  names_ = *names;
   for (const std::string& name : *names) {
     // mon_sub_L3_* are parts of mon_L3_*, other prefixes are other resources
     if (name.rfind("mon_L3_", 0) != 0) continue;
@@ -62,7 +79,7 @@ std::optional<double> CacheMonitor::growth(Event& event) {
 }
 
 void CacheMonitor::read(const std::string& group, const Interval& interval, Counters& counters) {
-  if (rescan_ || group != group_) scan(group);
+  if (rescan_ || group != group_ || has_more_domains()) scan(group);
   if (const auto bytes = sum(occupancy_)) counters.llc_occupancy_mib = *bytes / bytes_per_mib;
   const auto gbps = [&interval, this](Event& event) -> std::optional<double> {
     const auto grown = growth(event);

@@ -28,12 +28,16 @@ class CacheMonitor {
   };
   using Event = std::vector<Domain>;
   void scan(const std::string& group);
+  // Whether domains have come since the last scan. Looks now and then only.
+  bool has_more_domains();
   std::optional<double> value(Domain& domain);
   std::optional<double> sum(Event& event);
   // Since the last reading, over all domains.
   std::optional<double> growth(Event& event);
 
   std::string group_;
+  std::vector<std::string> names_;  // in mon_data, at the last scan
+  unsigned reads_ = 0;              // since the last look
   bool rescan_ = true;
   Event occupancy_;
   Event local_;
