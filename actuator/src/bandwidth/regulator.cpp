@@ -112,7 +112,6 @@ void Regulator::poll(double now_s) {
       const auto stopped = group->brake.engage();
       if (!stopped) spdlog::debug("regulator: {}: {}", service, stopped.error().message);
       group->standing = stopped && *stopped;
-      brakings_ += group->standing ? 1 : 0;
     }
   }
 }

@@ -34,9 +34,6 @@ class Regulator {
   void poll(double now_s);
   // Everybody goes on: at the end.
   void release();
-  [[nodiscard]] bool busy() const { return !groups_.empty(); }
-  // Times that a group was braked since the start, for the log.
-  [[nodiscard]] std::uint64_t brakings() const { return brakings_; }
 
  private:
   struct Group {
@@ -59,7 +56,6 @@ class Regulator {
   const Config* config_;
   std::function<std::string(const std::string&)> monitor_group_;
   std::map<std::string, std::unique_ptr<Group>> groups_;
-  std::uint64_t brakings_ = 0;
 };
 
 }  // namespace osml
