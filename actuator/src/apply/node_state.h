@@ -2,6 +2,7 @@
 // what was applied last.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -86,6 +87,13 @@ struct Actuator::State {
   void forget_undoing(const std::vector<Saved>& all, const std::vector<Saved>& kept);
   // Forgets what a reboot has undone, and says so.
   Status drop_stale();
+  // Restores the originals that `goes` picks, and saves the journal where there were any. What cannot be restored stays
+  // in it for the end; `back` says why.
+  struct GivenBack {
+    std::size_t restored = 0;
+    Status back = done();
+  };
+  Result<GivenBack> give_back(const std::function<bool(const KnobName&)>& goes);
   // Restores what was set for services that the configuration no longer has, or has elsewhere or by another backend.
   Status restore_strays();
   [[nodiscard]] bool is_stray(const KnobName& name) const;
