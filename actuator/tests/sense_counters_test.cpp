@@ -165,6 +165,45 @@ TEST(SensorsTest, AServiceThatComesBackIsMeasuredAnew) {
   EXPECT_DOUBLE_EQ(*services[0].counters.bandwidth_total_gbps, 1.0);
 }
 
+// A process may write its last line shortly before it ends, and the next one its first line late.
+TEST(SensorsTest, ALineFromBeforeAnAbsenceIsNotThatOfTheReturn) {
+  const Tree tree;
+  tree.write("t.jsonl", "{\"p99_ms\": 4, \"ipc\": 1}\n");
+  Config config = tree.config();
+  config.interval_s = 60;
+  config.services.resize(1);
+  config.services[0].latency = LatencySource{};
+  config.services[0].latency->file = tree / "t.jsonl";
+  config.services[0].counters_file = tree / "t.jsonl";
+  Sensors sensors(config, {0}, [](const std::string&) { return std::string(); });
+  std::map<std::string, std::string> missing;
+  Place place;
+  place.service = "lc";
+  place.match = config.services[0].match;
+  const auto read = [&, turn = std::uint64_t{0}]() mutable {
+    missing.clear();
+    ++turn;
+    return sensors.read({turn, static_cast<double>(turn) * 60, 60}, {}, {place}, missing);
+  };
+  EXPECT_TRUE(read()[0].latency);
+  place.absent = true;
+  tree.append("t.jsonl", "{\"p99_ms\": 5, \"ipc\": 2}\n");
+  EXPECT_TRUE(read().empty());
+  place.absent = false;
+  auto services = read();
+  EXPECT_FALSE(services[0].latency);
+  EXPECT_FALSE(services[0].counters.ipc);
+  for (const char* key : {"latency.lc", "counters.lc"}) {
+    EXPECT_NE(missing[key].find("no line since the service came back"), std::string::npos) << missing[key];
+  }
+  tree.append("t.jsonl", "{\"p99_ms\": 6, \"ipc\": 3}\n");
+  services = read();
+  ASSERT_TRUE(services[0].latency) << missing["latency.lc"];
+  EXPECT_EQ(services[0].latency->p99_ms, 6.0);
+  EXPECT_EQ(services[0].counters.ipc, 3.0);
+  EXPECT_TRUE(read()[0].latency) << "as old as max_age_s says";
+}
+
 TEST(SensorsTest, ALatencyWithoutThePercentileOfTheTargetHasAReason) {
   const Tree tree;
   tree.write("t.jsonl", "{\"p50_ms\": 4}\n");

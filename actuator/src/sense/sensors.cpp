@@ -150,7 +150,7 @@ void Sensors::measure(Watched& watched, const Interval& interval, Service& servi
     }
   }
   if (!watched.counters) return;
-  const Result<TelemetryReading>& said = watched.counters->read(interval);
+  const Result<TelemetryReading> said = watched.counters->read_since(interval, watched.known);
   if (said) {
     overlay(service.counters, said->sample.counters);
   } else {
@@ -176,7 +176,9 @@ void Sensors::start_anew(Watched& watched) const {
 void Sensors::forget(Watched& watched, const Interval& interval) const {
   start_anew(watched);
   if (watched.latency) watched.latency->forget(interval);
-  if (watched.counters) (void)watched.counters->read(interval);
+  if (!watched.counters) return;
+  (void)watched.counters->read(interval);
+  watched.known = watched.counters->news();
 }
 
 std::vector<Service> Sensors::read(const Interval& interval, const std::vector<Assignment>& assignments,

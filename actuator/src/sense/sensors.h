@@ -59,6 +59,7 @@ class Sensors {
     std::unique_ptr<LatencySensor> latency;   // none for most best-effort jobs
     std::shared_ptr<TelemetryFile> counters;  // none where the kernel's counters are all there is
     std::unique_ptr<PerfCounters> perf;       // none where this machine has none
+    std::optional<std::uint64_t> known = {};  // news of `counters` when the service was away last
   };
 
   std::shared_ptr<TelemetryFile> telemetry(const fs::path& path, double max_age_s);

@@ -23,11 +23,16 @@ constexpr double longest_gap_s = 5;
 }  // namespace
 
 Result<Latency> FileLatency::read(const Interval& interval) {
-  const Result<TelemetryReading>& reading = file_->read(interval);
+  const Result<TelemetryReading> reading = file_->read_since(interval, known_);
   if (!reading) return reading.error();
   Latency latency = reading->sample.latency;
   latency.age_s = reading->age_s;
   return latency;
+}
+
+void FileLatency::forget(const Interval& interval) {
+  (void)file_->read(interval);
+  known_ = file_->news();
 }
 
 Result<std::shared_ptr<TelemetrySocket>> DatagramLatency::open() {

@@ -19,10 +19,11 @@ class FileLatency : public LatencySensor {
  public:
   explicit FileLatency(std::shared_ptr<TelemetryFile> file) : file_(std::move(file)) {}
   Result<Latency> read(const Interval& interval) override;
-  void forget(const Interval& interval) override { (void)file_->read(interval); }
+  void forget(const Interval& interval) override;
 
  private:
   std::shared_ptr<TelemetryFile> file_;  // the same file may hold counters too
+  std::optional<std::uint64_t> known_;   // its news when the service was away last
 };
 
 class DatagramLatency : public LatencySensor {
