@@ -130,6 +130,17 @@ TEST_F(RegulatorTest, AResetOfOneDomainHidesNoTrafficOfTheOthers) {
   EXPECT_EQ(frozen("b"), "1");
 }
 
+TEST_F(RegulatorTest, ADomainThatComesOnlineIsLimitedAfterAMinute) {
+  Regulator regulator = this->regulator();
+  regulator.follow({lc_, be_});
+  regulator.poll(0);
+  tree_.write("group/mon_data/mon_L3_02/mbm_total_bytes", "0\n");
+  regulator.poll(60);
+  tree_.write("group/mon_data/mon_L3_02/mbm_total_bytes", "21000000\n");
+  regulator.poll(60.004);
+  EXPECT_EQ(frozen("b"), "1");
+}
+
 TEST_F(RegulatorTest, LetsGoWhenTheBudgetIsTakenAwayAndWhenItEnds) {
   {
     Regulator regulator = this->regulator();

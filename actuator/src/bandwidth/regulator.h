@@ -45,10 +45,13 @@ class Regulator {
     std::vector<std::uint64_t> totals;  // of each counter, as read last
     std::uint64_t moved = 0;            // since the first reading
     std::string directory;
+    std::vector<std::string> names;  // in its mon_data, at the last look
+    double looked_s = 0;
     bool standing = false;
     bool blind = false;  // told that its traffic cannot be read
   };
-  void open(const std::string& service, Group& group);
+  // The counters of all domains; domains may come online.
+  void open(const std::string& service, Group& group, double now_s);
   // What the group has moved; a counter that fell was reset, and counts again from the next look.
   static std::optional<std::uint64_t> total_bytes(Group& group);
   void let_go(const std::string& service, Group& group);

@@ -5,16 +5,9 @@
 
 namespace osml {
 
-namespace {
-
-// CPUs are rarely switched on, and a look costs as much as reading a domain.
-constexpr unsigned reads_between_looks = 60;
-
-}  // namespace
-
-bool CacheMonitor::has_more_domains() {
-  if (group_.empty() || ++reads_ < reads_between_looks) return false;
-  reads_ = 0;
+bool CacheMonitor::has_other_domains(double now_s) {
+  if (group_.empty() || now_s - looked_s_ < resctrl::seconds_between_looks) return false;
+  looked_s_ = now_s;
   const auto names = list_directory(fs::path(group_) / "mon_data");
   return names && *names != names_;
 }
@@ -22,7 +15,6 @@ bool CacheMonitor::has_more_domains() {
 void CacheMonitor::scan(const std::string& group) {
   group_ = group;
   rescan_ = false;
-  reads_ = 0;
   names_.clear();
   for (Event* event : {&occupancy_, &local_, &total_}) event->clear();
   if (group.empty()) return;
@@ -79,7 +71,10 @@ std::optional<double> CacheMonitor::growth(Event& event) {
 }
 
 void CacheMonitor::read(const std::string& group, const Interval& interval, Counters& counters) {
-  if (rescan_ || group != group_ || has_more_domains()) scan(group);
+  if (rescan_ || group != group_ || has_other_domains(interval.time_s)) {
+    scan(group);
+    looked_s_ = interval.time_s;
+  }
   if (const auto bytes = sum(occupancy_)) counters.llc_occupancy_mib = *bytes / bytes_per_mib;
   const auto gbps = [&interval, this](Event& event) -> std::optional<double> {
     const auto grown = growth(event);

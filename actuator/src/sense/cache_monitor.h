@@ -28,8 +28,8 @@ class CacheMonitor {
   };
   using Event = std::vector<Domain>;
   void scan(const std::string& group);
-  // Whether domains have come since the last scan. Looks now and then only.
-  bool has_more_domains();
+  // Whether domains have come or gone since the last scan. Looks now and then only.
+  bool has_other_domains(double now_s);
   std::optional<double> value(Domain& domain);
   std::optional<double> sum(Event& event);
   // Since the last reading, over all domains.
@@ -37,7 +37,7 @@ class CacheMonitor {
 
   std::string group_;
   std::vector<std::string> names_;  // in mon_data, at the last scan
-  unsigned reads_ = 0;              // since the last look
+  double looked_s_ = 0;
   bool rescan_ = true;
   Event occupancy_;
   Event local_;
