@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 
+#include "daemon/daemon.h"
 #include "daemon/session.h"
 #include "fake_server.h"
 #include "tree.h"
@@ -141,6 +143,50 @@ TEST_F(SessionTest, ACurveThatCannotBeUsedIsFoundBeforeTheMachineIsLetGo) {
   EXPECT_FALSE(Session::check_files(config_));
   fs::remove_all(tree_ / "resctrl");
   EXPECT_TRUE(Session::check_files(config_)) << "nothing to throttle, so nobody reads it";
+}
+
+// Else it would be the end of both sessions, the new one and the one before.
+TEST_F(SessionTest, AStateDirectoryOrAJournalThatCannotBeUsedIsFoundBeforeTheMachineIsLetGo) {
+  tree_.resctrl();
+  EXPECT_TRUE(Session::check_files(config_));
+  EXPECT_FALSE(fs::exists(config_.state_dir)) << "a check makes nothing";
+  auto session = Session::open(config_, {}, std::nullopt);
+  ASSERT_TRUE(session) << session.error().message;
+  EXPECT_TRUE(Session::check_files(config_));
+  fs::permissions(config_.state_dir, fs::perms::others_write, fs::perm_options::add);
+  EXPECT_FALSE(Session::check_files(config_));
+  EXPECT_TRUE(Session::check_files(config_, true)) << "a dry run takes nothing";
+  fs::permissions(config_.state_dir, fs::perms::others_write, fs::perm_options::remove);
+  tree_.write("state/journal.json", "{");
+  EXPECT_FALSE(Session::check_files(config_));
+  tree_.write("state/journal.json", R"({"version": 2, "originals": [], "pending": [], "applied": [], "boot_id": ""})");
+  EXPECT_TRUE(Session::check_files(config_));
+  fs::permissions(tree_ / "state/journal.json", fs::perms(0666));
+  EXPECT_FALSE(Session::check_files(config_));
+}
+
+// Alerts go by it.
+TEST_F(SessionTest, AnAgentThatEndsByAnErrorSaysThatItIsDown) {
+  tree_.resctrl();
+  config_.metrics.textfile = tree_ / "osml.prom";
+  sigset_t reload{};
+  sigemptyset(&reload);
+  sigaddset(&reload, SIGHUP);
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &reload, nullptr), 0);
+  ::raise(SIGHUP);
+  RunOptions options;
+  int loads = 0;
+  options.load = [&]() -> Result<Config> {
+    // The session has the file open; the next one, and the way back, cannot have it.
+    if (++loads == 2) {
+      fs::remove(config_.state_dir / "lock");
+      fs::create_symlink("elsewhere", config_.state_dir / "lock");
+    }
+    return config_;
+  };
+  EXPECT_FALSE(run_daemon(options));
+  EXPECT_EQ(loads, 2);
+  EXPECT_NE(tree_.text("osml.prom").find("osml_agent_up{node=\"n\"} 0"), std::string::npos);
 }
 
 TEST_F(SessionTest, WhereNothingThrottlesTheRegulatorDoes) {

@@ -9,6 +9,7 @@
 #include "apply/restore.h"
 #include "base/clock.h"
 #include "base/number.h"
+#include "base/trust.h"
 #include "base/units.h"
 #include "plan/even.h"
 #include "plan/plan.h"
@@ -72,9 +73,12 @@ Result<Actuator> Actuator::open(const Config& config, ActuatorOptions options) {
   return Actuator(std::move(state));
 }
 
-Status Actuator::check_files(const Config& config) {
-  const auto curve = read_curve(config, resctrl::read_info(config.roots));
-  return curve ? done() : Status(curve.error());
+Status Actuator::check_files(const Config& config, bool read_only) {
+  if (const auto curve = read_curve(config, resctrl::read_info(config.roots)); !curve) return curve.error();
+  if (read_only) return done();
+  if (Status usable = check_state_directory(config.state_dir); !usable) return usable;
+  const auto journal = State::read_journal(State::journal_path(config.state_dir));
+  return journal ? done() : Status(journal.error());
 }
 
 bool Actuator::throttles_in_software() const { return state_->throttles_in_software(); }

@@ -38,8 +38,9 @@ class Actuator {
   // Takes the lock of state_dir (Busy where another agent holds it), undoes a transaction that a crash left behind,
   // probes the mechanisms and reads the platform. Keeps a copy of the configuration.
   static Result<Actuator> open(const Config& config, ActuatorOptions options = {});
-  // Whether the files that open() would read for this configuration can be used. Touches nothing.
-  static Status check_files(const Config& config);
+  // Whether the files that open() would read for this configuration can be used, those of state_dir too. Touches
+  // nothing. `read_only` as in the options.
+  static Status check_files(const Config& config, bool read_only = false);
 
   Actuator(Actuator&& other) noexcept;
   Actuator& operator=(Actuator&& other) noexcept;

@@ -100,8 +100,11 @@ struct Actuator::State {
   void say(const std::string& sentence);  // into `healed`
   // Where restoring looks: budgets are also there where the regulator is off by now.
   [[nodiscard]] Roots roots_to_restore() const;
-  [[nodiscard]] fs::path journal_path() const { return config->state_dir / "journal.json"; }
+  static fs::path journal_path(const fs::path& state_dir) { return state_dir / "journal.json"; }
+  [[nodiscard]] fs::path journal_path() const { return journal_path(config->state_dir); }
   [[nodiscard]] fs::path targets_path() const { return config->state_dir / "latency-targets.json"; }
+  // What the last agent left, where nobody else can have written it.
+  static Result<Journal> read_journal(const fs::path& path);
   Status keep_journal();
   // The advisory lock on the resctrl tree, where there is one.
   [[nodiscard]] Result<Fd> lock_resctrl() const;

@@ -37,10 +37,7 @@ Status Actuator::State::take_over() {
   if (!held) return held.error();
   lock = std::move(*held);
   forget_targets();
-  if (osml::exists(journal_path())) {
-    if (Status trusted = refuse_untrusted(journal_path(), "journal"); !trusted) return trusted;
-  }
-  auto loaded = load_journal(journal_path());
+  auto loaded = read_journal(journal_path());
   if (!loaded) return loaded.error();
   journal = std::move(*loaded);
   if (Status dropped = drop_stale(); !dropped) return dropped;
@@ -50,6 +47,13 @@ Status Actuator::State::take_over() {
   if (const Status whole = heal(); !whole) say(whole.error().message);
   if (Status remembered = remember_places(); !remembered) return remembered;
   return restore_strays();
+}
+
+Result<Journal> Actuator::State::read_journal(const fs::path& path) {
+  if (osml::exists(path)) {
+    if (Status trusted = refuse_untrusted(path, "journal"); !trusted) return trusted.error();
+  }
+  return load_journal(path);
 }
 
 Status Actuator::State::keep_journal() {

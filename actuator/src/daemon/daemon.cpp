@@ -63,6 +63,8 @@ class Daemon {
   Status run();
 
  private:
+  // From the start to the stop.
+  Status manage();
   Status start_timer(double delay_s);
   Status watch_courier();
   Status watch_cluster();
@@ -85,7 +87,8 @@ class Daemon {
   Status reload();
   Status replace_session(const Config& config);
   void record_usage(double tick_ms);
-  void publish(bool up);
+  void publish(bool up) { publish(up, session_->config()); }
+  void publish(bool up, const Config& config);
 
   const RunOptions* options_;
   Wakeups wakeups_;
@@ -157,6 +160,12 @@ void Daemon::stop_cluster() {
 }
 
 Status Daemon::run() {
+  Status ran = manage();
+  if (session_) publish(false);  // also where it ends by an error
+  return ran;
+}
+
+Status Daemon::manage() {
   const Config& config = session_->config();
   if (Status watched = watch_courier(); !watched) return watched;
   if (Status watched = watch_cluster(); !watched) return watched;
@@ -188,7 +197,6 @@ Status Daemon::run() {
   absent = absent_in_words(session_->actuator().places());
   Status closed = session_->close();
   stop_cluster();
-  publish(false);
   if (!closed) return closed;
   return options_->once ? looked(absent) : done();
 }
@@ -238,12 +246,12 @@ void Daemon::turn(std::uint64_t due) {
   if (published_s_ == 0 || monotonic_s() - published_s_ >= shortest_pause_s) publish(true);
 }
 
-void Daemon::publish(bool up) {
-  const auto& file = session_->config().metrics.textfile;
+void Daemon::publish(bool up, const Config& config) {
+  const auto& file = config.metrics.textfile;
   // A look (--once --dry-run) may be beside the agent whose file it is.
   if (!file || (options_->dry_run && options_->ticks)) return;
   published_s_ = monotonic_s();
-  const Status written = replace_metrics_file(*file, metrics_.text(session_->config().node, up, options_->dry_run));
+  const Status written = replace_metrics_file(*file, metrics_.text(config.node, up, options_->dry_run));
   const std::string error = written ? "" : written.error().message;
   if (!error.empty() && error != publish_error_) spdlog::warn("metrics.textfile: {}", error);
   publish_error_ = error;
@@ -277,7 +285,7 @@ Status Daemon::reload() {
     return done();
   }
   // While the session stands: without it, files of the configuration before would be read again as well.
-  if (const Status usable = Session::check_files(*config); !usable) {
+  if (const Status usable = Session::check_files(*config, options_->dry_run); !usable) {
     spdlog::error("the configuration was not reloaded; the agent keeps the old configuration: {}",
                   usable.error().message);
     metrics_.reloaded(false);
@@ -320,7 +328,10 @@ Status Daemon::replace_session(const Config& config) {
     SessionOptions again = session_options(*options_, *sockets_);
     again.known = std::move(files);
     fresh = Session::open(old, again, clock);
-    if (!fresh) return fresh.error();
+    if (!fresh) {
+      publish(false, old);
+      return fresh.error();
+    }
   } else {
     spdlog::info("the configuration was reloaded");
   }

@@ -96,9 +96,9 @@ std::unique_ptr<ExperienceOutbox> Session::make_outbox(const SessionOptions& opt
   return std::make_unique<ExperienceOutbox>(observed(), config_.server, token_, monotonic_s(), first_s);
 }
 
-Status Session::check_files(const Config& config) {
+Status Session::check_files(const Config& config, bool dry_run) {
   if (const auto token = read_secrets(config.server); !token) return token.error();
-  return Actuator::check_files(config);
+  return Actuator::check_files(config, dry_run);
 }
 
 Result<std::unique_ptr<Session>> Session::open(const Config& config, const SessionOptions& options,

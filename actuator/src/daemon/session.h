@@ -46,7 +46,7 @@ class Session {
                                                std::optional<NodeClock> clock);
 
   // Whether the files that open() would read can be used, found out while another session holds the machine.
-  static Status check_files(const Config& config);
+  static Status check_files(const Config& config, bool dry_run = false);
 
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
