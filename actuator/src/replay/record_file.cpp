@@ -47,6 +47,21 @@ double read_time(JsonReader& observation, const json& object) {
   return 0;
 }
 
+struct Text {
+  json document;  // discarded where it is none
+  bool half;      // the first part of a line: the parser fails where the text ends
+};
+
+Text read_json(std::string_view text) {
+  try {
+    return {json::parse(text), false};
+  } catch (const json::parse_error& problem) {
+    return {json(json::value_t::discarded), text.starts_with('{') && problem.byte > text.size()};
+  } catch (const json::exception&) {
+    return {json(json::value_t::discarded), false};  // a number beyond all numbers
+  }
+}
+
 bool is_configured(const Config& config, const std::string& service) {
   return std::any_of(config.services.begin(), config.services.end(),
                      [&](const ServiceConfig& one) { return one.spec.name == service; });
@@ -137,13 +152,13 @@ Result<std::optional<RecordFile::Line>> RecordFile::read_line() {
     const auto text = read_text();
     if (text && !*text) return std::optional<Line>();
     ++number_;
-    const json document = text ? json::parse(**text, nullptr, false) : json();
-    if (document.is_discarded() && (*text)->starts_with('{') && !stream_.eof()) {
+    const Text read = text ? read_json(**text) : Text{json(), false};
+    if (read.half && !stream_.eof()) {
       ++damaged_;
       behind_half = true;
       continue;
     }
-    auto line = text ? parse(document) : Result<Line>(text.error());
+    auto line = text ? parse(read.document) : Result<Line>(text.error());
     if (!line) return line.error().wrap(path_.string() + ":" + std::to_string(number_));
     if (behind_half) line->outcome.reset();
     return std::optional<Line>(std::move(*line));
