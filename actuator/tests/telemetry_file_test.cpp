@@ -97,7 +97,7 @@ TEST_F(TelemetryFileTest, AmountsAreOfTheLinesOfOneInterval) {
   EXPECT_EQ(none.ipc, 2.0) << "a level stands until it is too old";
 }
 
-TEST_F(TelemetryFileTest, TruncatedFileIsReadFromItsStart) {
+TEST_F(TelemetryFileTest, OfATruncatedFileTheNewestLineCounts) {
   tree_.write("t.jsonl", "{\"p99_ms\": 1}\n{\"p99_ms\": 2}\n");
   (void)next();
   tree_.write("t.jsonl", "{\"p99_ms\": 3}\n");
@@ -177,8 +177,17 @@ TEST_F(TelemetryFileTest, AFileThatIsWrittenOverWithALongerLineIsRead) {
 TEST_F(TelemetryFileTest, AFileThatIsWrittenOverWithMoreLinesBringsItsNewest) {
   tree_.write("t.jsonl", "{\"samples\": 1}\n");
   (void)next();
+  tree_.write("t.jsonl", "{\"samples\": 2}\n{\"samples\": 3}\n{\"samples\": 40}\n");
+  EXPECT_EQ(next()->sample.latency.samples, 40U);
+}
+
+TEST_F(TelemetryFileTest, AFileThatIsWrittenOverWithFewerBytesBringsItsNewest) {
+  tree_.write("t.jsonl", "{\"samples\": 1, \"mean_ms\": 1000, \"requests_per_s\": 100}\n");
+  (void)next();
   tree_.write("t.jsonl", "{\"samples\": 2}\n{\"samples\": 40}\n");
   EXPECT_EQ(next()->sample.latency.samples, 40U);
+  tree_.append("t.jsonl", "{\"samples\": 5}\n{\"samples\": 6}\n");
+  EXPECT_EQ(next()->sample.latency.samples, 11U);
 }
 
 TEST_F(TelemetryFileTest, AFileThatIsWrittenOverWithTheSameLineStaysFresh) {

@@ -48,7 +48,8 @@ LineFollower::Now LineFollower::now(const struct stat& facts) const {
   if (inode_ == 0) return Now::First;
   const auto size = static_cast<std::uint64_t>(facts.st_size);
   // The path may have failed for a while: the same file goes on where it was left.
-  if (facts.st_ino != inode_ || facts.st_dev != device_ || size < offset_) return Now::Anew;
+  if (facts.st_ino != inode_ || facts.st_dev != device_) return Now::Anew;
+  if (size < offset_) return Now::Rewritten;
   if (size == offset_ && same_time(facts.st_mtim, written_)) return Now::Continues;
   std::array<char, longest_tail> there{};
   const ssize_t got = ::pread(fd_.get(), there.data(), tail_.size(), static_cast<off_t>(offset_ - tail_.size()));

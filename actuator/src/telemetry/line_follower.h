@@ -1,6 +1,6 @@
 // Follows a file of lines that somebody else writes: every look brings only what was appended since the one before. A
-// half-written last line waits until it is complete; a file that was rotated (other inode) or truncated is read from
-// its start again.
+// half-written last line waits until it is complete; a file that was rotated (other inode) is read from its start
+// again, and of one that was truncated or written over the newest line counts.
 #pragma once
 
 #include <sys/stat.h>
@@ -31,8 +31,8 @@ class LineFollower {
     First,      // there was none
     Continues,  // the same, and perhaps longer
     Touched,    // its time changed and its length did not: written over with the same bytes, or given a time
-    Rewritten,  // the same file with other bytes where this has read already
-    Anew,       // another one, or cut off
+    Rewritten,  // the same file with other bytes where this has read already, or fewer
+    Anew,       // another one
   };
   [[nodiscard]] Now now(const struct stat& facts) const;
   // The file that is at the path now, with its facts before anything is read.
