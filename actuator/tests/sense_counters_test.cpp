@@ -204,6 +204,30 @@ TEST(SensorsTest, ALineFromBeforeAnAbsenceIsNotThatOfTheReturn) {
   EXPECT_TRUE(read()[0].latency) << "as old as max_age_s says";
 }
 
+// Else a series would alternate between the file and the kernel.
+TEST(SensorsTest, AnAmountThatAFileHasNowAndThenIsNeverTheKernels) {
+  const Tree tree;
+  tree.write("cgroup/cgroup.controllers", "cpu cpuset memory\n");
+  tree.write("cgroup/a/cgroup.procs", "4711\n").write("cgroup/a/cgroup.threads", "4711\n");
+  write_process(tree, 4711, 0, 0);
+  tree.write("t.jsonl", "{\"throttled_s\": 0.5}\n");
+  Config config = tree.config();
+  config.services.resize(1);
+  config.services[0].counters_file = tree / "t.jsonl";
+  Sensors sensors(config, {0}, [](const std::string&) { return std::string(); });
+  const auto read = [&](std::uint64_t turn) {
+    std::map<std::string, std::string> missing;
+    tree.write("cgroup/a/cpu.stat", "usage_usec 1\nthrottled_usec " + std::to_string(turn * 100000) + "\n");
+    return sensors.read({turn, static_cast<double>(turn), 1}, {}, {}, missing)[0].counters.throttled_s;
+  };
+  EXPECT_FALSE(read(1));
+  tree.append("t.jsonl", "{\"throttled_s\": 0.5}\n");
+  EXPECT_EQ(read(2), 0.5);
+  EXPECT_FALSE(read(3)) << "0.1 of the kernel";
+  fs::remove(tree / "t.jsonl");
+  EXPECT_NEAR(read(4).value_or(0), 0.1, 1e-9) << "without the file there is one source";
+}
+
 TEST(SensorsTest, ALatencyWithoutThePercentileOfTheTargetHasAReason) {
   const Tree tree;
   tree.write("t.jsonl", "{\"p50_ms\": 4}\n");

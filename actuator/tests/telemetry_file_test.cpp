@@ -97,6 +97,16 @@ TEST_F(TelemetryFileTest, AmountsAreOfTheLinesOfOneInterval) {
   EXPECT_EQ(none.ipc, 2.0) << "a level stands until it is too old";
 }
 
+// As after a reload.
+TEST_F(TelemetryFileTest, AmountsOfTheFirstLookAreOfAnotherTime) {
+  tree_.write("t.jsonl", "{\"cycles\": 100, \"ipc\": 1}\n");
+  const Counters first = next()->sample.counters;
+  EXPECT_FALSE(first.cycles);
+  EXPECT_EQ(first.ipc, 1.0);
+  tree_.append("t.jsonl", "{\"cycles\": 50}\n");
+  EXPECT_EQ(next()->sample.counters.cycles, 50.0);
+}
+
 TEST_F(TelemetryFileTest, OfATruncatedFileTheNewestLineCounts) {
   tree_.write("t.jsonl", "{\"p99_ms\": 1}\n{\"p99_ms\": 2}\n");
   (void)next();

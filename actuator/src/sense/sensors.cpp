@@ -153,6 +153,7 @@ void Sensors::measure(Watched& watched, const Interval& interval, Service& servi
   const Result<TelemetryReading> said = watched.counters->read_since(interval, watched.known);
   if (said) {
     overlay(service.counters, said->sample.counters);
+    for (const Amount amount : said->silent) (service.counters.*amount).reset();
   } else {
     missing["counters." + service.name] = said.error().message;
   }

@@ -113,6 +113,7 @@ Result<LineFollower::Look> LineFollower::look() {
   written_ = facts->st_mtim;
   if (Status read = read_appended(size); !read) return read.error();
   Look look;
+  look.first = is == Now::First;
   look.written = written_;
   take_lines(look);
   if ((is == Now::First || written_over) && look.lines.size() > 1)

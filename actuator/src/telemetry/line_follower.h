@@ -19,6 +19,7 @@ class LineFollower {
 
   struct Look {
     std::vector<std::string> lines;  // complete ones, oldest first; of very many the newest
+    bool first = false;              // of this file since the agent follows it: nobody knows of which time its line is
     bool too_long = false;           // a line without an end was dropped
     timespec written{};              // as the file system says
   };

@@ -89,7 +89,10 @@ Result<TelemetryReading> TelemetryFile::refresh(double now_s) {
                                       rounded(max_age_s_) + " s; check that the service runs and writes this file"};
   }
   if (fresh.empty() && broken) return Error{ErrorKind::Io, name + ": the newest lines are not JSON objects"};
-  return TelemetryReading{fresh.empty() ? without_amounts(*last_) : combine(fresh), age};
+  TelemetryReading reading{fresh.empty() ? *last_ : combine(fresh), age};
+  // Before a reload the newest line counted already.
+  if (fresh.empty() || look->first) reading.silent = take_amounts(reading.sample);
+  return reading;
 }
 
 }  // namespace osml

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/files.h"
 #include "base/result.h"
@@ -15,6 +16,9 @@ namespace osml {
 struct TelemetryReading {
   TelemetrySample sample;
   double age_s = 0;  // node time since a line was written last
+  // What the file says of other intervals and not of this one. Nobody else's count takes its place: a series is of one
+  // source.
+  std::vector<Amount> silent = {};
 };
 
 class TelemetryFile {

@@ -27,9 +27,8 @@ std::optional<std::uint64_t> count(const json& line, const char* key) {
   return static_cast<std::uint64_t>(*value);
 }
 
-// Counters that are of a time, not of a moment.
-constexpr std::array amounts = {&Counters::instructions, &Counters::cycles, &Counters::llc_misses,
-                                &Counters::throttled_s};
+constexpr std::array<Amount, 4> amounts = {&Counters::instructions, &Counters::cycles, &Counters::llc_misses,
+                                           &Counters::throttled_s};
 
 double weight(const TelemetrySample& sample) { return static_cast<double>(sample.latency.samples.value_or(1)); }
 
@@ -96,7 +95,7 @@ TelemetrySample combine(const std::vector<TelemetrySample>& lines) {
   const bool known = rates > 0 && std::isfinite(rate);
   combined.latency.requests_per_s = known ? std::optional<double>(rate / static_cast<double>(rates)) : std::nullopt;
   combined.counters = lines.back().counters;
-  for (const auto amount : amounts) {
+  for (const Amount amount : amounts) {
     std::optional<double>& sum = combined.counters.*amount;
     sum.reset();
     for (const TelemetrySample& line : lines) {
@@ -107,9 +106,13 @@ TelemetrySample combine(const std::vector<TelemetrySample>& lines) {
   return combined;
 }
 
-TelemetrySample without_amounts(TelemetrySample sample) {
-  for (const auto amount : amounts) (sample.counters.*amount).reset();
-  return sample;
+std::vector<Amount> take_amounts(TelemetrySample& sample) {
+  std::vector<Amount> taken;
+  for (const Amount amount : amounts) {
+    if (sample.counters.*amount) taken.push_back(amount);
+    (sample.counters.*amount).reset();
+  }
+  return taken;
 }
 
 }  // namespace osml

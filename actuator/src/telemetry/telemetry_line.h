@@ -24,7 +24,10 @@ std::optional<TelemetrySample> parse_telemetry_line(std::string_view text);
 // equals), so that a nearly idle slice of time does not decide. `lines` is not empty.
 TelemetrySample combine(const std::vector<TelemetrySample>& lines);
 
-// What a line says of an interval that had none: an amount was of the interval before.
-TelemetrySample without_amounts(TelemetrySample sample);
+// A counter that is of a time, not of a moment.
+using Amount = std::optional<double> Counters::*;
+// What a line says of an interval that had none: an amount was of the interval before. Removes all amounts that the
+// sample has, and tells which.
+std::vector<Amount> take_amounts(TelemetrySample& sample);
 
 }  // namespace osml
