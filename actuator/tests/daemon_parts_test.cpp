@@ -129,6 +129,22 @@ TEST(AuditTest, ARefusalThatWasNotWrittenIsWrittenTheNextTime) {
   EXPECT_TRUE(fs::exists(tree / "state/audit.jsonl"));
 }
 
+TEST(AuditTest, ARefusalBehindALineThatWasLostIsWritten) {
+  const ScratchTree tree;
+  Audit audit(tree / "state");
+  Outcome refused;
+  refused.status = OutcomeStatus::Refused;
+  Outcome applied;
+  applied.status = OutcomeStatus::Applied;
+  fs::create_directory(tree / "state");
+  EXPECT_TRUE(audit.record(1, {}, refused, {}, {}));
+  fs::remove_all(tree / "state");
+  EXPECT_FALSE(audit.record(2, {}, applied, {}, {}));
+  fs::create_directory(tree / "state");
+  EXPECT_TRUE(audit.record(3, {}, refused, {}, {}));
+  EXPECT_TRUE(fs::exists(tree / "state/audit.jsonl"));
+}
+
 TEST(JsonLinesTest, DirectoryThatIsNotThereIsAnError) {
   JsonLines lines("/nonexistent/a.jsonl", 0);
   EXPECT_FALSE(lines.append("{}"));

@@ -89,7 +89,7 @@ Status Audit::record(double node_time_s, const Decision& decision, const Outcome
                      {"changes", changes_between(before, after)},
                      {key::reasons, decision.reasons}};
   Status written = file_.append(line.dump(-1, ' ', false, json::error_handler_t::replace));
-  if (written) nothing_ = what;
+  nothing_ = written ? what : std::string();  // a line that is lost comes between two refusals, too
   return written;
 }
 
