@@ -355,7 +355,7 @@ Status Daemon::replace_session(const Config& config) {
   const bool other_clock = session_->clock().time_scale() != clock.time_scale();
   if (other_clock) memory.last_turn_s.reset();
   if (other_clock || now.server.url != old.server.url) memory.silence = session_->loop().memory().silence;
-  session_->loop().remember(std::move(memory));
+  session_->loop().remember(std::move(memory), session_->clock().now_s());
   return done();
 }
 

@@ -31,9 +31,9 @@ Loop::Loop(const Config& config, Machine& machine, DecisionSource& server, Senso
   memory_.silence = Silence(config.hold_s, now_s);
 }
 
-void Loop::remember(Memory memory) {
+void Loop::remember(Memory memory, double now_s) {
   memory_ = std::move(memory);
-  memory_.silence.go_on(config_->hold_s);
+  memory_.silence.go_on(config_->hold_s, now_s);
 }
 
 void Loop::turn(double now_s) {

@@ -46,7 +46,8 @@ class Loop {
   [[nodiscard]] const TurnReport& report() const { return report_; }
   // What the machine had at the end of the last turn.
   [[nodiscard]] const std::vector<Assignment>& assignments() const { return assignments_; }
-  void remember(Memory memory);
+  // Of the loop before a reload.
+  void remember(Memory memory, double now_s);
 
  private:
   void reconcile();
