@@ -105,8 +105,8 @@ TEST_F(RecordTest, RangeHoldsBothEndsAndKeepsTheOutcomeOfItsLast) {
 
 TEST_F(RecordTest, EveryBrokenLineIsNamed) {
   const std::string text = line(1, decision(1)) + "observation: {\n" + line(3, decision(3)) + "[]\n" +
-                           R"({"observation": {"a": tru}, "decision": null})" + "\n" + R"({"observation": tru})" + "\n" +
-                           R"({"observation": 1e999})" + "\n";
+                           R"({"observation": {"a": tru}, "decision": null})" + "\n" + R"({"observation": tru})" +
+                           "\n" + R"({"observation": 1e999})" + "\n";
   const std::string said = complaint(text);
   EXPECT_THAT(said, AllOf(HasSubstr("record.jsonl:2: not valid JSON"), HasSubstr("record.jsonl:4: "),
                           HasSubstr("record.jsonl:5: not valid JSON"), HasSubstr("record.jsonl:6: not valid JSON"),
@@ -134,7 +134,9 @@ TEST_F(RecordTest, HalfALineInTheMiddleIsPassedOverAndBreaksThePairs) {
 }
 
 TEST_F(RecordTest, HalfALineIsOneWhereverItWasCut) {
-  const std::string whole = R"({"a": -1.5e-3, "b": [true, null, "\u00e4\n)" "\xc3\xa4" R"("], "c": {}})";
+  const std::string whole = R"({"a": -1.5e-3, "b": [true, null, "\u00e4\n)"
+                            "\xc3\xa4"
+                            R"("], "c": {}})";
   for (std::size_t end = 1; end < whole.size(); ++end) {
     const std::string text = line(1, decision(1)) + whole.substr(0, end) + "\n" + line(2, decision(2));
     EXPECT_EQ(complaint(text), "") << whole.substr(0, end);

@@ -319,14 +319,25 @@ TEST(PerfReadings, AreScaledOverTheIntervalNotOverTheLifeOfTheThread) {
   EXPECT_DOUBLE_EQ(*counted_between({}, {50, 10, 10}), 50);
 }
 
-TEST(PerfReadings, OneThreadThatNobodyCountedLeavesTheSumUnknown) {
+TEST(PerfReadings, WhatNobodyCountedIsScaledWhereItIsLittle) {
   PerfSum sum;
   EXPECT_FALSE(sum.value()) << "no thread at all";
-  sum.add(3);
-  sum.add(0);
-  EXPECT_EQ(sum.value(), 3.0);
-  sum.add(counted_between({1000, 3600, 3600}, {1000, 3700, 3600}));
+  EXPECT_TRUE(sum.known());
+  sum.add({}, {0, 0, 0});
+  EXPECT_EQ(sum.value(), 0.0) << "it slept";
+  sum.add({}, {990, 9900, 9900});
+  EXPECT_EQ(sum.value(), 990.0);
+  sum.add({1000, 3600, 3600}, {1000, 3700, 3600});
+  ASSERT_TRUE(sum.value());
+  EXPECT_DOUBLE_EQ(*sum.value(), 1000) << "one thread ran for a moment without its counter";
+  sum.add({}, {0, 500, 0});
   EXPECT_FALSE(sum.value());
+  ASSERT_FALSE(sum.known());
+  EXPECT_NE(sum.known().error().message.find("no hardware counter was free in 6 % of the time"), std::string::npos)
+      << sum.known().error().message;
+  PerfSum nobody;
+  nobody.add({}, {0, 100, 0});
+  EXPECT_FALSE(nobody.value());
 }
 
 TEST(CacheMonitor, SumsDomainsAndSeesResets) {

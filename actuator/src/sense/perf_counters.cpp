@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <utility>
+
+#include "base/number.h"
 
 namespace osml {
 
@@ -15,6 +18,8 @@ namespace {
 
 // Three descriptors each, and each of them is read in every interval.
 constexpr std::size_t most_counted = 2048;
+// Of the time of all threads. One that ran for a moment says little of the others.
+constexpr double most_unknown = 0.01;
 
 Fd open_event(const PerfEvent& event, pid_t tid) {
   perf_event_attr attributes{};
@@ -66,9 +71,26 @@ std::optional<double> counted_between(const PerfReading& before, const PerfReadi
   return static_cast<double>(now.value - before.value) * enabled / running;
 }
 
-void PerfSum::add(const std::optional<double>& counted) {
-  known_ = known_ && counted;
+void PerfSum::add(const PerfReading& before, const PerfReading& now) {
+  const auto counted = counted_between(before, now);
+  const auto enabled = static_cast<double>(now.enabled - before.enabled);
   sum_ = sum_.value_or(0) + counted.value_or(0);
+  enabled_ += enabled;
+  unknown_ += counted ? 0 : enabled;
+}
+
+std::optional<double> PerfSum::value() const {
+  if (!sum_ || !known()) return std::nullopt;
+  return unknown_ == 0 ? *sum_ : *sum_ * enabled_ / (enabled_ - unknown_);
+}
+
+Status PerfSum::known() const {
+  if (unknown_ <= most_unknown * enabled_) return done();
+  constexpr double percent = 100;
+  return Error{ErrorKind::Busy,
+               "no hardware counter was free in " + format_number(std::ceil(unknown_ / enabled_ * percent)) +
+                   " % of the time of the threads, expected at most 1 %; stop other programs that count "
+                   "hardware events, or set kernel.nmi_watchdog to 0"};
 }
 
 PerfEvents hardware_events() {
@@ -124,8 +146,7 @@ Status PerfCounters::read(const std::vector<pid_t>& tids, Counters& counters) {
   for (auto& [tid, thread] : threads_) {
     for (std::size_t i = 0; i < events_.size(); ++i) {
       const auto reading = read_event(thread[i].fd);
-      if (!reading) continue;
-      sums[i].add(counted_between(std::exchange(thread[i].last, *reading), *reading));
+      if (reading) sums[i].add(std::exchange(thread[i].last, *reading), *reading);
     }
   }
   counters.instructions = sums[0].value();
@@ -134,7 +155,11 @@ Status PerfCounters::read(const std::vector<pid_t>& tids, Counters& counters) {
   if (counters.instructions && counters.cycles && *counters.cycles > 0) {
     counters.ipc = *counters.instructions / *counters.cycles;
   }
-  return follow(tids);
+  if (Status followed = follow(tids); !followed) return followed;
+  for (const PerfSum& sum : sums) {
+    if (Status known = sum.known(); !known) return known;
+  }
+  return done();
 }
 
 void raise_file_limit() {

@@ -43,8 +43,9 @@ const Result<TelemetryReading>& TelemetryFile::read(const Interval& interval) {
 Result<TelemetryReading> TelemetryFile::read_since(const Interval& interval, std::optional<std::uint64_t> known) {
   const Result<TelemetryReading>& reading = read(interval);
   if (!reading || news_ != known) return reading;
-  return Error{ErrorKind::Busy, "telemetry " + path_.string() +
-                                    " has no line since the service came back; check that the service writes this file"};
+  return Error{ErrorKind::Busy,
+               "telemetry " + path_.string() +
+                   " has no line since the service came back; check that the service writes this file"};
 }
 
 // The time of a file is the wall clock's, which may be set back, or whatever its owner says, and half a line renews it
