@@ -83,6 +83,40 @@ TEST(ConfigError, WaysToFindTheTasks) {
   EXPECT_THAT(with_match("cgroup: a, systemd: a.service"), HasSubstr("2 ways to find the tasks"));
 }
 
+// A path behind '?' would be no path.
+TEST(ConfigError, AnAddressThatPathsAreAppendedToHasNoQuery) {
+  const auto with_url = [](const std::string& url) {
+    return message_of("node: demo\nserver: {url: \"" + url + "\"}\n" + services);
+  };
+  EXPECT_EQ(with_url("http://h:1/prefix"), "(accepted)");
+  for (const char* end : {"?", "/?a=b"}) {
+    EXPECT_THAT(with_url(std::string("http://h:1") + end),
+                HasSubstr("server.url: 'http://h:1" + std::string(end) + "', expected an address without '?'"));
+  }
+  EXPECT_THAT(with_url("http://h:1/#"), HasSubstr("expected an address without '#'"));
+  EXPECT_THAT(message_of(head + "kubernetes: {url: \"https://h:1/?a\"}\n" + services),
+              HasSubstr("kubernetes.url: 'https://h:1/?a', expected an address without '?'"));
+}
+
+TEST(ConfigError, CredentialsInAnAddressNameTheKeyOfThatAddress) {
+  const std::string refused = "expected an address without user and password; ";
+  EXPECT_THAT(message_of("node: demo\nserver: {url: \"http://u:p@h\"}\n" + services),
+              HasSubstr("server.url: 'http://***@h', " + refused + "use server.token_file"));
+  EXPECT_THAT(message_of(head + "kubelet: {url: \"https://u:p@h/pods\"}\n" + services),
+              HasSubstr(refused + "use kubelet.token_file"));
+  EXPECT_THAT(message_of(head + "kubernetes: {url: \"https://u:p@h\"}\n" + services),
+              HasSubstr(refused + "use kubernetes.token_file"));
+  const std::string metrics = "http://127.0.0.1:9100/metrics?name[]=rt";
+  const auto scraped = [](const std::string& url) {
+    return message_of(
+        with_service("    class: lc\n    target_ms: 1\n    match: {pids: [1]}\n    latency: {prometheus: "
+                     "{url: \"" +
+                     url + "\", metric: rt}}\n"));
+  };
+  EXPECT_EQ(scraped(metrics), "(accepted)");
+  EXPECT_THAT(scraped("http://u:p@h/metrics"), HasSubstr(refused + "the agent asks this address without credentials"));
+}
+
 TEST(ConfigError, KubeletOnlyOverTls) {
   EXPECT_THAT(
       message_of(head + "kubelet: {url: \"http://127.0.0.1:10255/pods\"}\n" + services),

@@ -164,6 +164,25 @@ TEST(MembersTest, DescendantsOfCgroupsAndWorkersOfProcesses) {
   EXPECT_FALSE(member_pids(tree.roots(), match));
 }
 
+// As a container ends between two looks of the walk.
+TEST(MembersTest, ACgroupThatVanishesDuringTheWalkHidesNoOther) {
+  const Tree tree;
+  for (const char* group : {"a/below", "b/gone", "c/below"})
+    tree.write(std::string("x/") + group + "/cgroup.procs", "");
+  const ListDirectories list = [&tree](const fs::path& path) {
+    if (path.filename() == "b") fs::remove_all(tree / "x/b");
+    return list_subdirectories(path);
+  };
+  const auto groups = cgroup_tree(tree / "x", list);
+  ASSERT_TRUE(groups) << groups.error().message;
+  EXPECT_EQ(*groups, (std::vector<fs::path>{tree / "x", tree / "x/a", tree / "x/b", tree / "x/c", tree / "x/a/below",
+                                            tree / "x/c/below"}));
+  const ListDirectories forbidden = [](const fs::path&) {
+    return Result<std::vector<std::string>>(errno_error(EACCES, "cannot open"));
+  };
+  EXPECT_FALSE(cgroup_tree(tree / "x", forbidden));
+}
+
 class PidFileTest : public testing::Test {
  protected:
   PidFileTest() {

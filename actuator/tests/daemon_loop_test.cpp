@@ -249,6 +249,60 @@ TEST_F(LoopTest, SilenceHoldsThenFallsBackOnce) {
   EXPECT_EQ(server_.seen.back().assignments[0].cpus, "0-1");
 }
 
+// As often as somebody reloads: hold_s ends when it ends.
+TEST_F(LoopTest, SilenceGoesOnOverAReload) {
+  config_.fallback = Fallback::Even;
+  const auto reload = [this](double now_s) {
+    const Memory memory = loop_->memory();
+    build();
+    loop_->remember(memory, now_s);
+  };
+  server_.error = AskError{AskFailure::Unreachable, "refused", std::nullopt};
+  for (int t = 1; t <= 5; ++t) {
+    turn(t);
+    reload(t);
+  }
+  EXPECT_TRUE(machine_.applied.empty());
+  turn(6);
+  EXPECT_EQ(machine_.applied.size(), 1U);
+  EXPECT_TRUE(loop_->report().fell_back);
+  reload(6);
+  turn(7);
+  EXPECT_EQ(machine_.applied.size(), 2U) << "the fallback may be another one now";
+  EXPECT_FALSE(loop_->report().fell_back) << "counted once";
+  turn(8);
+  EXPECT_EQ(machine_.applied.size(), 2U);
+  EXPECT_EQ(loop_->report().state, AgentState::FallenBack);
+}
+
+TEST_F(LoopTest, TheServerIsLeftInPeaceOverAReload) {
+  server_.error = AskError{AskFailure::Busy, "busy", 3.0};
+  turn(1);
+  const Memory memory = loop_->memory();
+  build();
+  loop_->remember(memory, 1);
+  turn(2);
+  EXPECT_EQ(server_.seen.size(), 1U);
+}
+
+TEST_F(LoopTest, AShorterHoldShortensThePeaceThatWasBeforeTheReload) {
+  config_.hold_s = 60;
+  config_.fallback = Fallback::Even;
+  build();
+  server_.error = AskError{AskFailure::Busy, "busy", 30.0};
+  turn(1);
+  const Memory memory = loop_->memory();
+  config_.hold_s = 5;
+  build();
+  loop_->remember(memory, 2);
+  turn(3);
+  EXPECT_EQ(server_.seen.size(), 1U);
+  server_.error.reset();
+  turn(4);
+  EXPECT_EQ(server_.seen.size(), 2U) << "half of what is left of hold_s";
+  EXPECT_EQ(loop_->report().state, AgentState::Deciding);
+}
+
 TEST_F(LoopTest, FallbackReleaseRestoresAndHoldDoesNothing) {
   server_.error = AskError{AskFailure::Broken, "html", std::nullopt};
   for (int t = 1; t <= 9; ++t) turn(t);

@@ -104,6 +104,47 @@ TEST(JsonLinesTest, HalfALineOfAPowerCutEndsBeforeTheNext) {
   EXPECT_EQ(*read_text(tree / "a.jsonl"), "whole\nhal\nnext");
 }
 
+TEST(JsonLinesTest, AFileThatSomebodyDeletedOrMovedBeginsAnew) {
+  const ScratchTree tree;
+  JsonLines lines(tree / "a.jsonl", 10);
+  ASSERT_TRUE(lines.append("first"));
+  fs::remove(tree / "a.jsonl");
+  ASSERT_TRUE(lines.append("second"));
+  EXPECT_EQ(tree.text("a.jsonl"), "second");
+  fs::rename(tree / "a.jsonl", tree / "taken.jsonl");
+  ASSERT_TRUE(lines.append("third"));
+  EXPECT_EQ(tree.text("a.jsonl"), "third");
+  EXPECT_EQ(tree.text("taken.jsonl"), "second");
+}
+
+// What was not written does not stand for what comes after it.
+TEST(AuditTest, ARefusalThatWasNotWrittenIsWrittenTheNextTime) {
+  const ScratchTree tree;
+  Audit audit(tree / "state");
+  Outcome refused;
+  refused.status = OutcomeStatus::Refused;
+  EXPECT_FALSE(audit.record(1, {}, refused, {}, {}));
+  fs::create_directory(tree / "state");
+  EXPECT_TRUE(audit.record(2, {}, refused, {}, {}));
+  EXPECT_TRUE(fs::exists(tree / "state/audit.jsonl"));
+}
+
+TEST(AuditTest, ARefusalBehindALineThatWasLostIsWritten) {
+  const ScratchTree tree;
+  Audit audit(tree / "state");
+  Outcome refused;
+  refused.status = OutcomeStatus::Refused;
+  Outcome applied;
+  applied.status = OutcomeStatus::Applied;
+  fs::create_directory(tree / "state");
+  EXPECT_TRUE(audit.record(1, {}, refused, {}, {}));
+  fs::remove_all(tree / "state");
+  EXPECT_FALSE(audit.record(2, {}, applied, {}, {}));
+  fs::create_directory(tree / "state");
+  EXPECT_TRUE(audit.record(3, {}, refused, {}, {}));
+  EXPECT_TRUE(fs::exists(tree / "state/audit.jsonl"));
+}
+
 TEST(JsonLinesTest, DirectoryThatIsNotThereIsAnError) {
   JsonLines lines("/nonexistent/a.jsonl", 0);
   EXPECT_FALSE(lines.append("{}"));

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 
+#include "daemon/daemon.h"
 #include "daemon/session.h"
 #include "fake_server.h"
 #include "tree.h"
@@ -105,6 +107,86 @@ TEST_F(SessionTest, AJobThatAKilledAgentLeftStandingGoesOnWhereTheRegulatorIsOff
   tree_.write("state/frozen/be", (tree_ / "cgroup/b/cgroup.freeze").string() + "\n");
   ASSERT_TRUE(Session::open(config_, {}, std::nullopt));
   EXPECT_EQ(tree_.text("cgroup/b/cgroup.freeze"), "0");
+}
+
+// On the way back from a configuration that cannot be used, nothing is read that may have gone since.
+TEST_F(SessionTest, TheWayBackNeedsNoFileThatHasGone) {
+  tree_.resctrl();
+  groups("    MB:0=100\n    L3:0=fffff\n");
+  tree_.write("token", "secret\n").write("curve.json", R"({"schema": "osml/mba-curve/v1", "unit": "percent", "points": [
+      {"setting": 10, "gbps": 5}, {"setting": 100, "gbps": 24}]})");
+  fs::permissions(tree_ / "token", fs::perms(0600));
+  config_.bandwidth.regulator = false;
+  config_.roots.budgets.clear();
+  config_.bandwidth.curve = tree_ / "curve.json";
+  config_.server.token_file = tree_ / "token";
+  ASSERT_TRUE(Session::check_files(config_));
+  auto session = Session::open(config_, {}, std::nullopt);
+  ASSERT_TRUE(session) << session.error().message;
+  const SessionFiles files = (*session)->files();
+  EXPECT_EQ(files.token, "secret");
+  session->reset();
+
+  fs::permissions(tree_ / "token", fs::perms(0644));
+  EXPECT_FALSE(Session::check_files(config_));
+  fs::remove(tree_ / "token");
+  fs::remove(tree_ / "curve.json");
+  session = Session::open(config_, {.known = files}, std::nullopt);
+  ASSERT_TRUE(session) << session.error().message;
+  EXPECT_EQ((*session)->actuator().platform().mba->unit, "mbps");
+}
+
+TEST_F(SessionTest, ACurveThatCannotBeUsedIsFoundBeforeTheMachineIsLetGo) {
+  tree_.resctrl();
+  tree_.write("curve.json", "{}");
+  config_.bandwidth.curve = tree_ / "curve.json";
+  EXPECT_FALSE(Session::check_files(config_));
+  fs::remove_all(tree_ / "resctrl");
+  EXPECT_TRUE(Session::check_files(config_)) << "nothing to throttle, so nobody reads it";
+}
+
+// Else it would be the end of both sessions, the new one and the one before.
+TEST_F(SessionTest, AStateDirectoryOrAJournalThatCannotBeUsedIsFoundBeforeTheMachineIsLetGo) {
+  tree_.resctrl();
+  EXPECT_TRUE(Session::check_files(config_));
+  EXPECT_FALSE(fs::exists(config_.state_dir)) << "a check makes nothing";
+  auto session = Session::open(config_, {}, std::nullopt);
+  ASSERT_TRUE(session) << session.error().message;
+  EXPECT_TRUE(Session::check_files(config_));
+  fs::permissions(config_.state_dir, fs::perms::others_write, fs::perm_options::add);
+  EXPECT_FALSE(Session::check_files(config_));
+  EXPECT_TRUE(Session::check_files(config_, true)) << "a dry run takes nothing";
+  fs::permissions(config_.state_dir, fs::perms::others_write, fs::perm_options::remove);
+  tree_.write("state/journal.json", "{");
+  EXPECT_FALSE(Session::check_files(config_));
+  tree_.write("state/journal.json", R"({"version": 2, "originals": [], "pending": [], "applied": [], "boot_id": ""})");
+  EXPECT_TRUE(Session::check_files(config_));
+  fs::permissions(tree_ / "state/journal.json", fs::perms(0666));
+  EXPECT_FALSE(Session::check_files(config_));
+}
+
+// Alerts go by it.
+TEST_F(SessionTest, AnAgentThatEndsByAnErrorSaysThatItIsDown) {
+  tree_.resctrl();
+  config_.metrics.textfile = tree_ / "osml.prom";
+  sigset_t reload{};
+  sigemptyset(&reload);
+  sigaddset(&reload, SIGHUP);
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &reload, nullptr), 0);
+  ::raise(SIGHUP);
+  RunOptions options;
+  int loads = 0;
+  options.load = [&]() -> Result<Config> {
+    // The session has the file open; the next one, and the way back, cannot have it.
+    if (++loads == 2) {
+      fs::remove(config_.state_dir / "lock");
+      fs::create_symlink("elsewhere", config_.state_dir / "lock");
+    }
+    return config_;
+  };
+  EXPECT_FALSE(run_daemon(options));
+  EXPECT_EQ(loads, 2);
+  EXPECT_NE(tree_.text("osml.prom").find("osml_agent_up{node=\"n\"} 0"), std::string::npos);
 }
 
 TEST_F(SessionTest, WhereNothingThrottlesTheRegulatorDoes) {

@@ -157,6 +157,47 @@ TEST_F(ExperienceCourierTest, ABatchThatIsTooLargeIsHalvedAndALoneOneIsGivenUp) 
   EXPECT_EQ(seen(3), (std::vector<int>{1}));
 }
 
+TEST_F(ExperienceCourierTest, BatchesThatWereHalvedGrowBack) {
+  const std::string too_large = http(413, "application/json", "{}");
+  const std::string wrong = http(422, "application/json", R"({"error":{"code":"invalid","message":"odd"}})");
+  answers_ = {wrong, too_large, too_large, accepted};
+  build(server_.url());
+  fill(256);
+  std::vector<std::size_t> sizes;
+  for (double t = 10; turn(t); ++t) sizes.push_back(seen(sizes.size()).size());
+  EXPECT_EQ(sizes, (std::vector<std::size_t>{256, 128, 64, 32, 64, 128, 32}));
+  EXPECT_EQ(courier_->sent(), 256U);
+}
+
+TEST_F(ExperienceCourierTest, WhatAProxySaysThrowsNothingAway) {
+  const std::string in_words = R"({"error":{"code":"slow","message":"the body did not come"}})";
+  answers_ = {http(408, "text/html", "<h1>408</h1>"),  http(409, "text/html", "<h1>409</h1>"),
+              http(425, "application/json", in_words), http(408, "application/json", in_words),
+              http(431, "text/html", "<h1>431</h1>"),  http(499, "text/plain", ""),
+              http(422, "text/html", "<h1>422</h1>"),  accepted};
+  build(server_.url());
+  fill(2);
+  int attempts = 0;
+  for (double t = 10; t < 5000; t += 10) attempts += turn(t) ? 1 : 0;
+  EXPECT_EQ(attempts, 8);
+  EXPECT_EQ(courier_->sent(), 2U);
+  EXPECT_EQ(courier_->refused(), 0U);
+}
+
+TEST(BatchFateTest, OnlyTheServerRefuses) {
+  const auto fate = [](long status, const std::string& body) { return fate_of({status, "", body, {}}); };
+  const std::string own = R"({"error":{"message":"no"}})";
+  EXPECT_EQ(fate(202, ""), BatchFate::Taken);
+  EXPECT_EQ(fate(415, own), BatchFate::Refused);
+  EXPECT_EQ(fate(415, "<h1>no</h1>"), BatchFate::Later);
+  EXPECT_EQ(fate(422, own), BatchFate::Wrong);
+  EXPECT_EQ(fate(404, own), BatchFate::Never);
+  EXPECT_EQ(fate(413, ""), BatchFate::TooMuch);
+  EXPECT_EQ(fate(401, own), BatchFate::NotNow);
+  EXPECT_EQ(fate(503, own), BatchFate::Later);
+  EXPECT_EQ(fate(302, own), BatchFate::Later);
+}
+
 TEST_F(ExperienceCourierTest, AWrongExperienceIsGivenUpAndTheNextOneGetsItsChance) {
   wrong_ = 0;
   build(server_.url());

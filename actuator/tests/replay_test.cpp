@@ -104,10 +104,43 @@ TEST_F(RecordTest, RangeHoldsBothEndsAndKeepsTheOutcomeOfItsLast) {
 }
 
 TEST_F(RecordTest, EveryBrokenLineIsNamed) {
-  const std::string text = line(1, decision(1)) + "{\"observation\": {\n" + line(3, decision(3)) + "[]\n";
+  const std::string text = line(1, decision(1)) + "observation: {\n" + line(3, decision(3)) + "[]\n" +
+                           R"({"observation": {"a": tru}, "decision": null})" + "\n" + R"({"observation": tru})" +
+                           "\n" + R"({"observation": 1e999})" + "\n";
   const std::string said = complaint(text);
-  EXPECT_THAT(said, AllOf(HasSubstr("record.jsonl:2: not valid JSON"), HasSubstr("record.jsonl:4: ")));
-  EXPECT_EQ(split_lines(said).size(), 2U) << said;
+  EXPECT_THAT(said, AllOf(HasSubstr("record.jsonl:2: not valid JSON"), HasSubstr("record.jsonl:4: "),
+                          HasSubstr("record.jsonl:5: not valid JSON"), HasSubstr("record.jsonl:6: not valid JSON"),
+                          HasSubstr("record.jsonl:7: not valid JSON")));
+  EXPECT_EQ(split_lines(said).size(), 5U) << said;
+}
+
+// The recorder ends what a power cut left, and goes on behind it.
+TEST_F(RecordTest, HalfALineInTheMiddleIsPassedOverAndBreaksThePairs) {
+  const std::string whole = line(2, decision(2), came_of(1, "applied"));
+  const std::string text = line(1, decision(1)) + whole.substr(0, whole.size() / 2) + "\n" +
+                           line(3, decision(3), came_of(1, "applied")) + line(4, nullptr, came_of(3, "applied"));
+  EXPECT_EQ(complaint(text), "");
+  const auto found = read();
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_FALSE(found[0].outcome) << "what followed is not known";
+  EXPECT_EQ(found[1].line, 3U);
+  EXPECT_TRUE(found[1].outcome);
+  auto file = RecordFile::open(path(), config_, {});
+  while (*file->next()) {
+  }
+  EXPECT_EQ(file->damaged(), 1U);
+  EXPECT_THAT(complaint(line(1, decision(1)) + "{\"observation\": "), HasSubstr("record.jsonl:2: not valid JSON"))
+      << "a file that was cut";
+}
+
+TEST_F(RecordTest, HalfALineIsOneWhereverItWasCut) {
+  const std::string whole = R"({"a": -1.5e-3, "b": [true, null, "\u00e4\n)"
+                            "\xc3\xa4"
+                            R"("], "c": {}})";
+  for (std::size_t end = 1; end < whole.size(); ++end) {
+    const std::string text = line(1, decision(1)) + whole.substr(0, end) + "\n" + line(2, decision(2));
+    EXPECT_EQ(complaint(text), "") << whole.substr(0, end);
+  }
 }
 
 TEST_F(RecordTest, OneSentenceForWhatIsWrong) {

@@ -62,6 +62,23 @@ TEST(SensorsTest, WhoSharesATelemetryFileHasAnAgeOfItsOwn) {
   EXPECT_TRUE(services[1].latency);
 }
 
+// It writes once an interval, at its own time of it.
+TEST(SensorsTest, ALineOfThisIntervalIsNotStaleHoweverLongTheIntervalIs) {
+  const Tree tree;
+  tree.write("t.jsonl", "{\"p99_ms\": 4}\n");
+  fs::last_write_time(tree / "t.jsonl", fs::file_time_type::clock::now() - std::chrono::seconds(5));
+  Config config = tree.config();
+  config.services.resize(1);
+  config.services[0].latency = LatencySource{};
+  config.services[0].latency->file = tree / "t.jsonl";
+  for (const double interval_s : {1.0, 10.0}) {
+    config.interval_s = interval_s;
+    Sensors sensors(config, {0}, [](const std::string&) { return std::string(); });
+    std::map<std::string, std::string> missing;
+    EXPECT_EQ(sensors.read({1, 100, interval_s}, {}, {}, missing)[0].latency.has_value(), interval_s > 5) << interval_s;
+  }
+}
+
 // Pods that ask for services come and go: who stays keeps what was measured of it.
 TEST(SensorsTest, TheListOfServicesMayChangeBetweenTwoReadings) {
   const Tree tree;
@@ -100,6 +117,115 @@ TEST(SensorsTest, TheListOfServicesMayChangeBetweenTwoReadings) {
   EXPECT_TRUE(sensors.read({4, 4, 1}, {}, {place}, missing).empty());
   ASSERT_EQ(sensors.watched().size(), 1U);
   EXPECT_EQ(sensors.watched()[0].counters.threads, 3U);
+}
+
+// Its id may be the same again, its files too.
+TEST(SensorsTest, AServiceThatComesBackIsMeasuredAnew) {
+  const Tree tree;
+  const auto ticks = static_cast<int>(::sysconf(_SC_CLK_TCK));
+  Config config = tree.config();
+  config.services.resize(1);
+  config.services[0].match = {};
+  config.services[0].match.pids = {4711};
+  config.services[0].spec.kind = "be";
+  config.services[0].latency = LatencySource{};
+  config.services[0].latency->file = tree / "t.jsonl";
+  const auto state = [&](int seconds) {
+    write_process(tree, 4711, seconds * ticks, 0);
+    const std::string bytes = std::to_string(seconds) + "000000000\n";
+    tree.write("g/mon_data/mon_L3_00/mbm_total_bytes", bytes);
+    tree.append("t.jsonl", "{\"samples\": " + std::to_string(seconds) + "}\n");
+  };
+  Sensors sensors(config, {0}, [&tree](const std::string&) { return (tree / "g").string(); });
+  std::map<std::string, std::string> missing;
+  Place place;
+  place.service = "lc";
+  place.match = config.services[0].match;
+  const auto read = [&](std::uint64_t turn) {
+    return sensors.read({turn, static_cast<double>(turn), 1}, {}, {place}, missing);
+  };
+  for (const int second : {1, 2}) {
+    state(second);
+    (void)read(static_cast<std::uint64_t>(second));
+  }
+  place.absent = true;
+  for (int second = 3; second <= 30; ++second) {
+    state(second);
+    EXPECT_TRUE(read(static_cast<std::uint64_t>(second)).empty());
+  }
+  place.absent = false;
+  state(31);
+  auto services = read(31);
+  EXPECT_FALSE(services[0].counters.cpu_usage_cores) << "29 s of it were not in this interval";
+  EXPECT_FALSE(services[0].counters.bandwidth_total_gbps);
+  EXPECT_EQ(services[0].latency->samples, 31U) << "lines of the absence are history";
+  state(32);
+  services = read(32);
+  EXPECT_DOUBLE_EQ(*services[0].counters.cpu_usage_cores, 1.0);
+  EXPECT_DOUBLE_EQ(*services[0].counters.bandwidth_total_gbps, 1.0);
+}
+
+// A process may write its last line shortly before it ends, and the next one its first line late.
+TEST(SensorsTest, ALineFromBeforeAnAbsenceIsNotThatOfTheReturn) {
+  const Tree tree;
+  tree.write("t.jsonl", "{\"p99_ms\": 4, \"ipc\": 1}\n");
+  Config config = tree.config();
+  config.interval_s = 60;
+  config.services.resize(1);
+  config.services[0].latency = LatencySource{};
+  config.services[0].latency->file = tree / "t.jsonl";
+  config.services[0].counters_file = tree / "t.jsonl";
+  Sensors sensors(config, {0}, [](const std::string&) { return std::string(); });
+  std::map<std::string, std::string> missing;
+  Place place;
+  place.service = "lc";
+  place.match = config.services[0].match;
+  auto read = [&, turn = std::uint64_t{0}]() mutable {
+    missing.clear();
+    ++turn;
+    return sensors.read({turn, static_cast<double>(turn) * 60, 60}, {}, {place}, missing);
+  };
+  EXPECT_TRUE(read()[0].latency);
+  place.absent = true;
+  tree.append("t.jsonl", "{\"p99_ms\": 5, \"ipc\": 2}\n");
+  EXPECT_TRUE(read().empty());
+  place.absent = false;
+  auto services = read();
+  EXPECT_FALSE(services[0].latency);
+  EXPECT_FALSE(services[0].counters.ipc);
+  for (const char* key : {"latency.lc", "counters.lc"}) {
+    EXPECT_NE(missing[key].find("no line since the service came back"), std::string::npos) << missing[key];
+  }
+  tree.append("t.jsonl", "{\"p99_ms\": 6, \"ipc\": 3}\n");
+  services = read();
+  ASSERT_TRUE(services[0].latency) << missing["latency.lc"];
+  EXPECT_EQ(services[0].latency->p99_ms, 6.0);
+  EXPECT_EQ(services[0].counters.ipc, 3.0);
+  EXPECT_TRUE(read()[0].latency) << "as old as max_age_s says";
+}
+
+// Else a series would alternate between the file and the kernel.
+TEST(SensorsTest, AnAmountThatAFileHasNowAndThenIsNeverTheKernels) {
+  const Tree tree;
+  tree.write("cgroup/cgroup.controllers", "cpu cpuset memory\n");
+  tree.write("cgroup/a/cgroup.procs", "4711\n").write("cgroup/a/cgroup.threads", "4711\n");
+  write_process(tree, 4711, 0, 0);
+  tree.write("t.jsonl", "{\"throttled_s\": 0.5}\n");
+  Config config = tree.config();
+  config.services.resize(1);
+  config.services[0].counters_file = tree / "t.jsonl";
+  Sensors sensors(config, {0}, [](const std::string&) { return std::string(); });
+  const auto read = [&](std::uint64_t turn) {
+    std::map<std::string, std::string> missing;
+    tree.write("cgroup/a/cpu.stat", "usage_usec 1\nthrottled_usec " + std::to_string(turn * 100000) + "\n");
+    return sensors.read({turn, static_cast<double>(turn), 1}, {}, {}, missing)[0].counters.throttled_s;
+  };
+  EXPECT_FALSE(read(1));
+  tree.append("t.jsonl", "{\"throttled_s\": 0.5}\n");
+  EXPECT_EQ(read(2), 0.5);
+  EXPECT_FALSE(read(3)) << "0.1 of the kernel";
+  fs::remove(tree / "t.jsonl");
+  EXPECT_NEAR(read(4).value_or(0), 0.1, 1e-9) << "without the file there is one source";
 }
 
 TEST(SensorsTest, ALatencyWithoutThePercentileOfTheTargetHasAReason) {
@@ -193,6 +319,27 @@ TEST(PerfReadings, AreScaledOverTheIntervalNotOverTheLifeOfTheThread) {
   EXPECT_DOUBLE_EQ(*counted_between({}, {50, 10, 10}), 50);
 }
 
+TEST(PerfReadings, WhatNobodyCountedIsScaledWhereItIsLittle) {
+  PerfSum sum;
+  EXPECT_FALSE(sum.value()) << "no thread at all";
+  EXPECT_TRUE(sum.known());
+  sum.add({}, {0, 0, 0});
+  EXPECT_EQ(sum.value(), 0.0) << "it slept";
+  sum.add({}, {990, 9900, 9900});
+  EXPECT_EQ(sum.value(), 990.0);
+  sum.add({1000, 3600, 3600}, {1000, 3700, 3600});
+  ASSERT_TRUE(sum.value());
+  EXPECT_DOUBLE_EQ(*sum.value(), 1000) << "one thread ran for a moment without its counter";
+  sum.add({}, {0, 500, 0});
+  EXPECT_FALSE(sum.value());
+  ASSERT_FALSE(sum.known());
+  EXPECT_NE(sum.known().error().message.find("no hardware counter was free in 6 % of the time"), std::string::npos)
+      << sum.known().error().message;
+  PerfSum nobody;
+  nobody.add({}, {0, 100, 0});
+  EXPECT_FALSE(nobody.value());
+}
+
 TEST(CacheMonitor, SumsDomainsAndSeesResets) {
   const Tree tree;
   const auto write = [&tree](const char* domain, const std::string& occupancy, const std::string& local) {
@@ -225,6 +372,42 @@ TEST(CacheMonitor, SumsDomainsAndSeesResets) {
   monitor.read(group, {4, 5, 1}, again);
   EXPECT_EQ(again.llc_occupancy_mib, 1.0);
   EXPECT_FALSE(again.bandwidth_gbps);
+}
+
+// A domain that went off and came back begins at 0, and the others may have gained more than it lost.
+TEST(CacheMonitor, AResetOfOneDomainIsNoTrafficOfTheOthers) {
+  const Tree tree;
+  const auto write = [&tree](const std::string& first, const std::string& second) {
+    tree.write("g/mon_data/mon_L3_00/mbm_local_bytes", first + "000000000\n");
+    tree.write("g/mon_data/mon_L3_01/mbm_local_bytes", second + "000000000\n");
+  };
+  CacheMonitor monitor;
+  auto read = [&, turn = std::uint64_t{0}]() mutable {
+    Counters counters;
+    monitor.read((tree / "g").string(), {++turn, static_cast<double>(turn), 1}, counters);
+    return counters.bandwidth_gbps;
+  };
+  write("5", "3");
+  EXPECT_FALSE(read());
+  write("15", "0");
+  EXPECT_FALSE(read());
+  write("16", "2");
+  EXPECT_EQ(read(), 3.0);
+}
+
+TEST(CacheMonitor, ADomainThatComesOnlineIsCountedAfterAMinute) {
+  const Tree tree;
+  tree.write("g/mon_data/mon_L3_00/llc_occupancy", "1048576\n");
+  CacheMonitor monitor;
+  auto read = [&, turn = std::uint64_t{0}](double now_s) mutable {
+    Counters counters;
+    monitor.read((tree / "g").string(), {++turn, now_s, 1}, counters);
+    return counters.llc_occupancy_mib;
+  };
+  EXPECT_EQ(read(0), 1.0);
+  tree.write("g/mon_data/mon_L3_01/llc_occupancy", "1048576\n");
+  EXPECT_EQ(read(1), 1.0) << "a look costs as much as reading a domain";
+  EXPECT_EQ(read(60), 2.0);
 }
 
 TEST(CacheMonitor, NoGroupIsMissing) {
@@ -286,6 +469,23 @@ TEST(PerfCounters, CountsThreadsFromWhenTheyWereSeen) {
   Counters after;
   ASSERT_TRUE(perf.read({}, after));
   EXPECT_FALSE(after.instructions);
+}
+
+// Of a pod, which makes as many threads as it likes.
+TEST(PerfCounters, MoreThreadsThanTheAgentCountsAreAReason) {
+  PerfCounters perf(hardware_events());
+  std::vector<pid_t> tids(2049, static_cast<pid_t>(::syscall(SYS_gettid)));
+  Counters counters;
+  const auto descriptors = [] {
+    return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+  };
+  const auto before = descriptors();
+  const Status read = perf.read(tids, counters);
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().message.find("the service has 2049 threads, the agent counts at most 2048"), std::string::npos)
+      << read.error().message;
+  EXPECT_EQ(descriptors(), before);
+  EXPECT_FALSE(counters.instructions);
 }
 
 TEST(PerfCounters, UnknownEventIsAReasonAndNotZero) {

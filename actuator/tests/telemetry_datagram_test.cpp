@@ -91,6 +91,12 @@ TEST_F(DatagramTest, TheNewestStandsUntilItIsTooOld) {
   EXPECT_THAT(next(1.5).error().message, HasSubstr("no datagram arrived for 3.5 s, expected at most 3 s"));
 }
 
+TEST_F(DatagramTest, WhatCameWhileTheServiceWasAwayIsHistory) {
+  EXPECT_EQ(Sender(path()).send(R"({"p99_ms": 4})"), 0);
+  latency_->forget({++turn_, ++time_s_, 1});
+  EXPECT_THAT(next().error().message, HasSubstr("no datagram has arrived yet"));
+}
+
 TEST_F(DatagramTest, GarbageIsIgnoredAndCounted) {
   const Sender service(path());
   EXPECT_EQ(service.send("hello"), 0);

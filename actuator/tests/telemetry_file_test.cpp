@@ -79,7 +79,35 @@ TEST_F(TelemetryFileTest, LinesOfOneIntervalAreCombined) {
   EXPECT_EQ(reading->sample.counters.work_rate, 3.0);
 }
 
-TEST_F(TelemetryFileTest, TruncatedFileIsReadFromItsStart) {
+TEST_F(TelemetryFileTest, AmountsAreOfTheLinesOfOneInterval) {
+  tree_.write("t.jsonl", "{}\n");
+  (void)next();
+  tree_.append("t.jsonl",
+               "{\"instructions\": 100, \"throttled_s\": 0.25, \"ipc\": 1}\n"
+               "{\"instructions\": 50, \"llc_misses\": 7, \"ipc\": 2}\n");
+  const Counters both = next()->sample.counters;
+  EXPECT_EQ(both.instructions, 150.0);
+  EXPECT_EQ(both.throttled_s, 0.25);
+  EXPECT_EQ(both.llc_misses, 7.0);
+  EXPECT_EQ(both.ipc, 2.0);
+  EXPECT_FALSE(both.cycles);
+  const Counters none = next()->sample.counters;
+  EXPECT_FALSE(none.instructions);
+  EXPECT_FALSE(none.throttled_s);
+  EXPECT_EQ(none.ipc, 2.0) << "a level stands until it is too old";
+}
+
+// As after a reload.
+TEST_F(TelemetryFileTest, AmountsOfTheFirstLookAreOfAnotherTime) {
+  tree_.write("t.jsonl", "{\"cycles\": 100, \"ipc\": 1}\n");
+  const Counters first = next()->sample.counters;
+  EXPECT_FALSE(first.cycles);
+  EXPECT_EQ(first.ipc, 1.0);
+  tree_.append("t.jsonl", "{\"cycles\": 50}\n");
+  EXPECT_EQ(next()->sample.counters.cycles, 50.0);
+}
+
+TEST_F(TelemetryFileTest, OfATruncatedFileTheNewestLineCounts) {
   tree_.write("t.jsonl", "{\"p99_ms\": 1}\n{\"p99_ms\": 2}\n");
   (void)next();
   tree_.write("t.jsonl", "{\"p99_ms\": 3}\n");
@@ -145,6 +173,31 @@ TEST_F(TelemetryFileTest, AFileThatIsWrittenOverAtTheSameLengthIsRead) {
     ASSERT_TRUE(reading) << reading.error().message;
     EXPECT_EQ(reading->sample.latency.p99_ms, interval);
   }
+}
+
+TEST_F(TelemetryFileTest, AFileThatIsWrittenOverWithALongerLineIsRead) {
+  for (const char* value : {"9.87", "10.12", "1000000.12", "2000000.123"}) {
+    tree_.write("t.jsonl", std::string("{\"p99_ms\": ") + value + "}\n");
+    const auto& reading = next();
+    ASSERT_TRUE(reading) << value << ": " << reading.error().message;
+    EXPECT_EQ(reading->sample.latency.p99_ms, std::stod(value));
+  }
+}
+
+TEST_F(TelemetryFileTest, AFileThatIsWrittenOverWithMoreLinesBringsItsNewest) {
+  tree_.write("t.jsonl", "{\"samples\": 1}\n");
+  (void)next();
+  tree_.write("t.jsonl", "{\"samples\": 2}\n{\"samples\": 3}\n{\"samples\": 40}\n");
+  EXPECT_EQ(next()->sample.latency.samples, 40U);
+}
+
+TEST_F(TelemetryFileTest, AFileThatIsWrittenOverWithFewerBytesBringsItsNewest) {
+  tree_.write("t.jsonl", "{\"samples\": 1, \"mean_ms\": 1000, \"requests_per_s\": 100}\n");
+  (void)next();
+  tree_.write("t.jsonl", "{\"samples\": 2}\n{\"samples\": 40}\n");
+  EXPECT_EQ(next()->sample.latency.samples, 40U);
+  tree_.append("t.jsonl", "{\"samples\": 5}\n{\"samples\": 6}\n");
+  EXPECT_EQ(next()->sample.latency.samples, 11U);
 }
 
 TEST_F(TelemetryFileTest, AFileThatIsWrittenOverWithTheSameLineStaysFresh) {

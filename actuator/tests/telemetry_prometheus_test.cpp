@@ -254,6 +254,28 @@ TEST_F(PrometheusLatencyTest, AResetCountsFromZeroAndAnIdleIntervalHasNoLatency)
   EXPECT_EQ(next()->samples, 10U);
 }
 
+TEST_F(PrometheusLatencyTest, OneLostAnswerCostsOneInterval) {
+  serve(100, 0, 1);
+  (void)next();
+  serve(http(503, "text/plain", "busy"));
+  EXPECT_FALSE(next());
+  serve(160, 0, 2);
+  const auto latency = next();
+  ASSERT_TRUE(latency) << latency.error().message;
+  EXPECT_EQ(latency->samples, 60U);
+  EXPECT_EQ(latency->requests_per_s, 15.0) << "over both intervals";
+  serve(180, 0, 2);
+  EXPECT_EQ(next()->requests_per_s, 10.0);
+}
+
+TEST_F(PrometheusLatencyTest, WhatCameWhileTheServiceWasAwayIsNotThisIntervals) {
+  serve(100, 0, 1);
+  (void)next();
+  source_.forget({++turn_, 0, 2.0});
+  serve(3100, 0, 2);
+  EXPECT_THAT(next().error().message, HasSubstr("first reading"));
+}
+
 // As Envoy, which merges its histograms every 5 s.
 TEST_F(PrometheusLatencyTest, WhatGrowsOnlyNowAndThenHasTheRateOfThatTime) {
   serve(100, 0, 1);
@@ -266,13 +288,14 @@ TEST_F(PrometheusLatencyTest, WhatGrowsOnlyNowAndThenHasTheRateOfThatTime) {
   EXPECT_EQ(next()->requests_per_s, 10.0);
 }
 
-TEST_F(PrometheusLatencyTest, HtmlIsOneClearErrorAndTheNextReadingIsAFirstOne) {
+TEST_F(PrometheusLatencyTest, HtmlIsOneClearErrorAndAfterALongGapTheNextReadingIsAFirstOne) {
   serve(100, 0, 1);
   (void)next();
   serve(http(200, "text/html", "<html>login"));
   EXPECT_THAT(next().error().message, HasSubstr("text/html beginning with '<html>login', expected Prometheus text"));
   serve(http(404, "text/plain", "no"));
   EXPECT_THAT(next().error().message, HasSubstr("answered HTTP 404"));
+  EXPECT_FALSE(next());
   serve(200, 0, 2);
   EXPECT_THAT(next().error().message, HasSubstr("first reading"));
 }

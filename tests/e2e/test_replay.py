@@ -78,6 +78,7 @@ def test_a_replay_comes_to_what_the_run_came_to_and_restores_what_was_found(reco
         "differ": 0,
         "not_compared": 1,
         "unanswered": 0,
+        "damaged": 0,
         "stopped": False,
     }
     assert [one["seq"] for one in document["decisions"]] == list(range(1, TICKS + 1))

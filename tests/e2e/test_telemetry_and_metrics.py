@@ -132,6 +132,27 @@ def test_a_reload_tells_a_longer_interval_before_the_next_turn(monitored: Monito
     monitored.wait(lambda: monitored.value("interval_seconds") > 60 > before, "the new interval")
 
 
+def test_turns_go_on_however_often_somebody_reloads(monitored: Monitored) -> None:
+    sent = 0
+
+    def reload() -> None:
+        nonlocal sent
+        if monitored.value("reloads_total", status="taken") == sent:
+            monitored.agent._process.send_signal(signal.SIGHUP)
+            sent += 1
+
+    monitored.bench.change_config(interval_s=10)  # a second of wall time
+    reload()
+    monitored.wait(lambda: monitored.value("reloads_total", status="taken") == 1, "the new interval")
+    turns = monitored.value("turns_total")
+
+    def turned() -> bool:
+        reload()
+        return monitored.value("turns_total") > turns + 1
+
+    monitored.wait(turned, "turns between the reloads")
+
+
 def test_a_socket_whose_file_was_removed_is_there_again_after_a_reload(monitored: Monitored) -> None:
     monitored.socket_path.unlink()
     monitored.agent._process.send_signal(signal.SIGHUP)
@@ -150,6 +171,23 @@ def test_a_place_for_sockets_that_is_gone_does_not_end_the_agent(bench: Bench, t
     monitored.wait(lambda: monitored.value("reloads_total", status="refused") == 1, "the refusal")
     turns = monitored.value("turns_total")
     monitored.wait(lambda: monitored.value("turns_total") > turns + 1, "turns after it")
+
+
+def test_a_token_that_cannot_be_used_does_not_end_the_agent(bench: Bench, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret\n")
+    token.chmod(0o600)
+    server = yaml.safe_load(bench.config.read_text())["server"]
+    bench.change_config(server={**server, "token_file": str(token)})
+    monitored = Monitored(bench, tmp_path)
+    token.chmod(0o644)
+    monitored.agent._process.send_signal(signal.SIGHUP)
+    monitored.wait(lambda: monitored.value("reloads_total", status="refused") == 1, "the refusal")
+    turns = monitored.value("turns_total")
+    monitored.wait(lambda: monitored.value("turns_total") > turns + 1, "turns after it")
+    token.chmod(0o600)
+    monitored.agent._process.send_signal(signal.SIGHUP)
+    monitored.wait(lambda: monitored.value("reloads_total", status="taken") == 1, "the reload")
 
 
 def test_a_look_beside_the_agent_takes_neither_its_socket_nor_its_metrics(monitored: Monitored) -> None:

@@ -9,6 +9,7 @@
 #include "apply/restore.h"
 #include "base/clock.h"
 #include "base/number.h"
+#include "base/trust.h"
 #include "base/units.h"
 #include "plan/even.h"
 #include "plan/plan.h"
@@ -72,6 +73,14 @@ Result<Actuator> Actuator::open(const Config& config, ActuatorOptions options) {
   return Actuator(std::move(state));
 }
 
+Status Actuator::check_files(const Config& config, bool read_only) {
+  if (const auto curve = read_curve(config, resctrl::read_info(config.roots)); !curve) return curve.error();
+  if (read_only) return done();
+  if (Status usable = check_state_directory(config.state_dir); !usable) return usable;
+  const auto journal = State::read_journal(State::journal_path(config.state_dir));
+  return journal ? done() : Status(journal.error());
+}
+
 bool Actuator::throttles_in_software() const { return state_->throttles_in_software(); }
 const Platform& Actuator::platform() const { return state_->platform; }
 const std::map<std::string, std::string>& Actuator::missing() const { return state_->missing; }
@@ -80,6 +89,7 @@ const std::string& Actuator::healed() const { return state_->healed; }
 const std::vector<Place>& Actuator::places() const { return state_->places; }
 const Config& Actuator::config() const { return *state_->config; }
 const Discovered& Actuator::discovered() const { return state_->discovered; }
+const std::optional<MbaCurve>& Actuator::curve() const { return state_->curve; }
 const TargetBook& Actuator::targets() const { return state_->targets; }
 void Actuator::take_targets(TargetNews news) { state_->take_targets(std::move(news)); }
 const PodFinder::Calls* Actuator::kubelet() const { return state_->locator.kubelet(); }

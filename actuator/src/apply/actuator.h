@@ -5,9 +5,11 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "bandwidth/mba_curve.h"
 #include "base/result.h"
 #include "config/config.h"
 #include "domain/types.h"
@@ -27,6 +29,8 @@ struct ActuatorOptions {
   bool fault_injection = false;
   // Who tells the pods of this node, and outlives the actuator; null = the kubelet of the configuration.
   PodSource* pods = nullptr;
+  // The curve as it was read before, in place of the file.
+  std::optional<MbaCurve> curve = {};
 };
 
 class Actuator {
@@ -34,6 +38,9 @@ class Actuator {
   // Takes the lock of state_dir (Busy where another agent holds it), undoes a transaction that a crash left behind,
   // probes the mechanisms and reads the platform. Keeps a copy of the configuration.
   static Result<Actuator> open(const Config& config, ActuatorOptions options = {});
+  // Whether the files that open() would read for this configuration can be used, those of state_dir too. Touches
+  // nothing. `read_only` as in the options.
+  static Status check_files(const Config& config, bool read_only = false);
 
   Actuator(Actuator&& other) noexcept;
   Actuator& operator=(Actuator&& other) noexcept;
@@ -59,6 +66,8 @@ class Actuator {
   // for. The address stays as long as the actuator's state.
   [[nodiscard]] const Config& config() const;
   [[nodiscard]] const Discovered& discovered() const;
+  // bandwidth.curve as it was read; none where this machine needs none.
+  [[nodiscard]] const std::optional<MbaCurve>& curve() const;
 
   // LatencyTargets in force. They stay until the API server says otherwise, over a restart too; news takes effect with
   // the next look() or reconcile().

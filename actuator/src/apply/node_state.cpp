@@ -56,7 +56,11 @@ Result<bool> Actuator::State::refresh() {
   add_levers(now, *config, knobs);
   add_clocks(now);
   set_group_room(now);
-  if (const Status read = read_curve(); !read) return read.error();
+  if (!curve) {
+    auto read = read_curve(*config, resctrl);
+    if (!read) return read.error();
+    curve = std::move(*read);
+  }
   set_throttle(now);
   mechanisms = probe_mechanisms(*config, resctrl, knobs);
   missing = missing_of(mechanisms);
@@ -151,22 +155,21 @@ Result<Fd> Actuator::State::lock_resctrl() const {
   return lock_exclusive(config->roots.resctrl, lock_patience);
 }
 
-Status Actuator::State::read_curve() {
-  if (curve || !config->bandwidth.curve || !resctrl || !resctrl->mb) return done();
-  const auto text = read_trusted(*config->bandwidth.curve, "bandwidth.curve");
+Result<std::optional<MbaCurve>> read_curve(const Config& config, const Result<resctrl::Info>& info) {
+  if (!config.bandwidth.curve || !info || !info->mb) return std::optional<MbaCurve>();
+  const auto text = read_trusted(*config.bandwidth.curve, "bandwidth.curve");
   if (!text) return text.error().wrap("bandwidth.curve");
-  auto read = parse_curve(*text, config->bandwidth.curve->string());
+  auto read = parse_curve(*text, config.bandwidth.curve->string());
   if (!read) return read.error();
-  const bool percent = resctrl->mb->unit == osml::resctrl::BandwidthUnit::Percent;
+  const bool percent = info->mb->unit == resctrl::BandwidthUnit::Percent;
   if (!percent || read->unit() != "percent") {
     return Error{ErrorKind::Input,
-                 config->bandwidth.curve->string() + " is a curve in " + read->unit() +
+                 config.bandwidth.curve->string() + " is a curve in " + read->unit() +
                      ", but this machine throttles in " + (percent ? "percent" : "bandwidth already") +
                      "; remove bandwidth.curve, or measure the curve on this machine",
                  0};
   }
-  curve = std::move(*read);
-  return done();
+  return std::optional<MbaCurve>(std::move(*read));
 }
 
 bool Actuator::State::throttles_in_software() const { return config->bandwidth.regulator && !(resctrl && resctrl->mb); }

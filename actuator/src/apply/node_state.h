@@ -2,6 +2,7 @@
 // what was applied last.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -24,7 +25,11 @@ namespace osml {
 
 struct Actuator::State {
   State(Config configuration, ActuatorOptions with)
-      : configured(std::move(configuration)), config(&configured), options(with), locator(configured, with.pods) {}
+      : configured(std::move(configuration)),
+        config(&configured),
+        options(std::move(with)),
+        locator(configured, options.pods),
+        curve(options.curve) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   State(State&&) = delete;
@@ -82,20 +87,28 @@ struct Actuator::State {
   void forget_undoing(const std::vector<Saved>& all, const std::vector<Saved>& kept);
   // Forgets what a reboot has undone, and says so.
   Status drop_stale();
+  // Restores the originals that `goes` picks, and saves the journal where there were any. What cannot be restored stays
+  // in it for the end; `back` says why.
+  struct GivenBack {
+    std::size_t restored = 0;
+    Status back = done();
+  };
+  Result<GivenBack> give_back(const std::function<bool(const KnobName&)>& goes);
   // Restores what was set for services that the configuration no longer has, or has elsewhere or by another backend.
   Status restore_strays();
   [[nodiscard]] bool is_stray(const KnobName& name) const;
   void say(const std::string& sentence);  // into `healed`
   // Where restoring looks: budgets are also there where the regulator is off by now.
   [[nodiscard]] Roots roots_to_restore() const;
-  [[nodiscard]] fs::path journal_path() const { return config->state_dir / "journal.json"; }
+  static fs::path journal_path(const fs::path& state_dir) { return state_dir / "journal.json"; }
+  [[nodiscard]] fs::path journal_path() const { return journal_path(config->state_dir); }
   [[nodiscard]] fs::path targets_path() const { return config->state_dir / "latency-targets.json"; }
+  // What the last agent left, where nobody else can have written it.
+  static Result<Journal> read_journal(const fs::path& path);
   Status keep_journal();
   // The advisory lock on the resctrl tree, where there is one.
   [[nodiscard]] Result<Fd> lock_resctrl() const;
   [[nodiscard]] std::optional<resctrl::Info> resctrl_info() const;
-  // Reads bandwidth.curve, where one is configured and the kernel's unit is the curve's.
-  Status read_curve();
   void set_group_room(Platform& now);
   [[nodiscard]] bool throttles_in_software() const;
   // The range of throttles that decisions may use.
@@ -153,5 +166,9 @@ struct Actuator::State {
   Status follow_tasks();
   Status monitor_only_groups();
 };
+
+// bandwidth.curve; none where none is configured, or the kernel has no throttle that it could be about. An error where
+// the kernel's unit is not the curve's.
+Result<std::optional<MbaCurve>> read_curve(const Config& config, const Result<resctrl::Info>& info);
 
 }  // namespace osml

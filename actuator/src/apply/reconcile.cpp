@@ -113,21 +113,8 @@ bool Actuator::State::is_left(const KnobName& name) const {
 
 Status Actuator::State::leave_absent() {
   forget_unasked();
-  std::vector<Saved> left;
-  std::vector<Saved> others;
-  for (const Saved& saved : journal.originals) {
-    (is_left(saved.name) ? left : others).push_back(saved);
-  }
-  if (left.empty()) return done();
-  const auto tree = lock_resctrl();
-  if (!tree) return tree.error();
-  const std::vector<Saved> all = left;
-  Status back = restore_all(left, roots_to_restore(), resctrl);
-  forget_undoing(all, left);
-  journal.originals = std::move(left);
-  journal.originals.insert(journal.originals.end(), others.begin(), others.end());
-  if (Status saved = keep_journal(); !saved) return saved;
-  return back;
+  const auto given = give_back([this](const KnobName& name) { return is_left(name); });
+  return given ? given->back : Status(given.error());
 }
 
 // A pod that asks again later is a stranger: what was decided for the one before is not kept. It goes to the disk with

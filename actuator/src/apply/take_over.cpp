@@ -37,10 +37,7 @@ Status Actuator::State::take_over() {
   if (!held) return held.error();
   lock = std::move(*held);
   forget_targets();
-  if (osml::exists(journal_path())) {
-    if (Status trusted = refuse_untrusted(journal_path(), "journal"); !trusted) return trusted;
-  }
-  auto loaded = load_journal(journal_path());
+  auto loaded = read_journal(journal_path());
   if (!loaded) return loaded.error();
   journal = std::move(*loaded);
   if (Status dropped = drop_stale(); !dropped) return dropped;
@@ -50,6 +47,13 @@ Status Actuator::State::take_over() {
   if (const Status whole = heal(); !whole) say(whole.error().message);
   if (Status remembered = remember_places(); !remembered) return remembered;
   return restore_strays();
+}
+
+Result<Journal> Actuator::State::read_journal(const fs::path& path) {
+  if (osml::exists(path)) {
+    if (Status trusted = refuse_untrusted(path, "journal"); !trusted) return trusted.error();
+  }
+  return load_journal(path);
 }
 
 Status Actuator::State::keep_journal() {
@@ -119,31 +123,38 @@ bool Actuator::State::is_stray(const KnobName& name) const {
   return !group_of_service && name.match != set->match;
 }
 
-// What cannot be restored stays in the journal for the end; it is no reason not to manage the others.
-Status Actuator::State::restore_strays() {
-  std::vector<Saved> strays;
+Result<Actuator::State::GivenBack> Actuator::State::give_back(const std::function<bool(const KnobName&)>& goes) {
+  std::vector<Saved> going;
   std::vector<Saved> others;
-  for (const Saved& saved : journal.originals) (is_stray(saved.name) ? strays : others).push_back(saved);
+  for (const Saved& saved : journal.originals) (goes(saved.name) ? going : others).push_back(saved);
+  if (going.empty()) return GivenBack{};
+  const auto tree = lock_resctrl();
+  if (!tree) return tree.error();
+  const std::vector<Saved> all = going;
+  Status back = restore_all(going, roots_to_restore(), resctrl);
+  forget_undoing(all, going);
+  const std::size_t restored = all.size() - going.size();
+  journal.originals = std::move(going);
+  journal.originals.insert(journal.originals.end(), others.begin(), others.end());
+  if (Status saved = keep_journal(); !saved) return saved.error();
+  return GivenBack{restored, std::move(back)};
+}
+
+// What cannot be restored is no reason not to manage the others.
+Status Actuator::State::restore_strays() {
   std::erase_if(journal.applied, [&](const Applied& applied) {
     return std::none_of(knobs.begin(), knobs.end(), [&](const KnobSet& set) {
       return set.service == applied.service && set.match == applied.match;
     });
   });
-  if (strays.empty()) return done();
-  const auto tree = lock_resctrl();
-  if (!tree) return tree.error();
-  const std::vector<Saved> all = strays;
-  const Status back = restore_all(strays, roots_to_restore(), resctrl);
-  forget_undoing(all, strays);
-  const std::size_t restored = all.size() - strays.size();
-  if (restored > 0) {
-    say("the agent restored " + std::to_string(restored) +
+  const auto given = give_back([this](const KnobName& name) { return is_stray(name); });
+  if (!given) return given.error();
+  if (given->restored > 0) {
+    say("the agent restored " + std::to_string(given->restored) +
         " settings of services that the configuration no longer has as they were");
   }
-  if (!back) say(back.error().message);
-  journal.originals = std::move(strays);
-  journal.originals.insert(journal.originals.end(), others.begin(), others.end());
-  return keep_journal();
+  if (!given->back) say(given->back.error().message);
+  return done();
 }
 
 Roots Actuator::State::roots_to_restore() const {

@@ -53,16 +53,22 @@ void Regulator::follow(const std::vector<Assignment>& assignments, const std::ve
   }
 }
 
-void Regulator::open(const std::string& service, Group& group) {
+void Regulator::open(const std::string& service, Group& group, double now_s) {
   const std::string directory = monitor_group_(service);
-  if (directory == group.directory && !group.counters.empty()) return;
+  const bool known = directory == group.directory && !group.counters.empty();
+  if (known && now_s - group.looked_s < resctrl::seconds_between_looks) return;
+  group.looked_s = now_s;
+  std::vector<std::string> names;
+  if (!directory.empty()) {
+    if (auto listed = list_directory(fs::path(directory) / "mon_data")) names = std::move(*listed);
+  }
+  if (known && names == group.names) return;
   group.directory = directory;
+  group.names = names;
   group.counters.clear();
+  group.totals.clear();
   group.budget.forget();
-  if (directory.empty()) return;
-  const auto domains = list_directory(fs::path(directory) / "mon_data");
-  if (!domains) return;
-  for (const std::string& domain : *domains) {
+  for (const std::string& domain : names) {
     if (!domain.starts_with("mon_L3_")) continue;
     const fs::path data = fs::path(directory) / "mon_data" / domain;
     const fs::path total = data / "mbm_total_bytes";
@@ -72,7 +78,7 @@ void Regulator::open(const std::string& service, Group& group) {
 
 std::optional<std::uint64_t> Regulator::total_bytes(Group& group) {
   if (group.counters.empty()) return std::nullopt;
-  std::uint64_t sum = 0;
+  std::vector<std::uint64_t> totals;
   for (KeptFile& counter : group.counters) {
     const auto text = counter.read();
     const auto reading = text ? resctrl::parse_reading(*text) : resctrl::Reading{};
@@ -80,14 +86,20 @@ std::optional<std::uint64_t> Regulator::total_bytes(Group& group) {
       group.counters.clear();  // looked for anew at the next poll
       return std::nullopt;
     }
-    sum += reading.value;
+    totals.push_back(reading.value);
   }
-  return sum;
+  const bool first = group.totals.size() != totals.size();
+  for (std::size_t i = 0; i < totals.size() && !first; ++i) {
+    // each by itself: the growth of the others may be more than what a reset takes
+    if (totals[i] > group.totals[i]) group.moved += totals[i] - group.totals[i];
+  }
+  group.totals = std::move(totals);
+  return group.moved;
 }
 
 void Regulator::poll(double now_s) {
   for (auto& [service, group] : groups_) {
-    open(service, *group);
+    open(service, *group, now_s);
     const auto bytes = total_bytes(*group);
     if (!bytes) {
       if (!group->blind)
@@ -105,7 +117,6 @@ void Regulator::poll(double now_s) {
       const auto stopped = group->brake.engage();
       if (!stopped) spdlog::debug("regulator: {}: {}", service, stopped.error().message);
       group->standing = stopped && *stopped;
-      brakings_ += group->standing ? 1 : 0;
     }
   }
 }

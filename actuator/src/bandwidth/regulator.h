@@ -34,9 +34,6 @@ class Regulator {
   void poll(double now_s);
   // Everybody goes on: at the end.
   void release();
-  [[nodiscard]] bool busy() const { return !groups_.empty(); }
-  // Times that a group was braked since the start, for the log.
-  [[nodiscard]] std::uint64_t brakings() const { return brakings_; }
 
  private:
   struct Group {
@@ -45,18 +42,23 @@ class Regulator {
     Brake brake;
     Budget budget;
     std::vector<KeptFile> counters;
+    std::vector<std::uint64_t> totals;  // of each counter, as read last
+    std::uint64_t moved = 0;            // since the first reading
     std::string directory;
+    std::vector<std::string> names;  // in its mon_data, at the last look
+    double looked_s = 0;
     bool standing = false;
     bool blind = false;  // told that its traffic cannot be read
   };
-  void open(const std::string& service, Group& group);
-  std::optional<std::uint64_t> total_bytes(Group& group);
+  // The counters of all domains; domains may come online.
+  void open(const std::string& service, Group& group, double now_s);
+  // What the group has moved; a counter that fell was reset, and counts again from the next look.
+  static std::optional<std::uint64_t> total_bytes(Group& group);
   void let_go(const std::string& service, Group& group);
 
   const Config* config_;
   std::function<std::string(const std::string&)> monitor_group_;
   std::map<std::string, std::unique_ptr<Group>> groups_;
-  std::uint64_t brakings_ = 0;
 };
 
 }  // namespace osml

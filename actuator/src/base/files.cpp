@@ -15,6 +15,27 @@ namespace osml {
 
 namespace {
 
+// Not all file systems say in the entry what it is.
+bool is_directory(DIR* directory, const dirent& entry) {
+  if (entry.d_type != DT_UNKNOWN) return entry.d_type == DT_DIR;
+  struct stat facts {};
+  const char* name = static_cast<const char*>(entry.d_name);
+  return ::fstatat(::dirfd(directory), name, &facts, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(facts.st_mode);
+}
+
+Result<std::vector<std::string>> list(const fs::path& path, bool directories_only) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(path.c_str()), ::closedir);
+  if (!directory) return errno_error(errno, "cannot open " + path.string());
+  std::vector<std::string> names;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const std::string_view name(static_cast<const char*>(entry->d_name));
+    if (name == "." || name == ".." || (directories_only && !is_directory(directory.get(), *entry))) continue;
+    names.emplace_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 Status write_all(int fd, std::string_view text, const std::string& name) {
   while (!text.empty()) {
     const ssize_t written = ::write(fd, text.data(), text.size());
@@ -114,17 +135,9 @@ Result<unsigned long long> read_number(const fs::path& path) {
   return value;
 }
 
-Result<std::vector<std::string>> list_directory(const fs::path& path) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(path.c_str()), ::closedir);
-  if (!directory) return errno_error(errno, "cannot open " + path.string());
-  std::vector<std::string> names;
-  while (const dirent* entry = ::readdir(directory.get())) {
-    const std::string_view name(static_cast<const char*>(entry->d_name));
-    if (name != "." && name != "..") names.emplace_back(name);
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
+Result<std::vector<std::string>> list_directory(const fs::path& path) { return list(path, false); }
+
+Result<std::vector<std::string>> list_subdirectories(const fs::path& path) { return list(path, true); }
 
 bool exists(const fs::path& path) {
   std::error_code code;

@@ -45,6 +45,8 @@ Status write_atomically(const fs::path& path, std::string_view text);
 Result<unsigned long long> read_number(const fs::path& path);
 // Names in a directory, sorted, without "." and "..".
 Result<std::vector<std::string>> list_directory(const fs::path& path);
+// The same of the directories in it; links to directories are none.
+Result<std::vector<std::string>> list_subdirectories(const fs::path& path);
 // True where the path exists (any type); also false where nobody can tell.
 bool exists(const fs::path& path);
 // The same where the difference matters: gone (ENOENT, ENOTDIR, ENODEV) is false, everything else an error.

@@ -86,6 +86,12 @@ Status prepare_state_directory(const fs::path& path) {
     if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
       return errno_error(errno, "cannot create state_dir " + path.string());
   }
+  return check_state_directory(path);
+}
+
+Status check_state_directory(const fs::path& path) {
+  std::error_code code;
+  if (!fs::exists(path, code)) return done();
   if (!fs::is_directory(path, code)) {
     return Error{ErrorKind::Input, "state_dir " + path.string() +
                                        " is not a directory; set state_dir to a directory that the agent can write"};

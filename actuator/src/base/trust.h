@@ -14,5 +14,7 @@ Status refuse_readable(const fs::path& path, const std::string& what);
 // The directory for journal, lock and audit log: created with mode 0700 where it is missing, refused where others
 // can write to it.
 Status prepare_state_directory(const fs::path& path);
+// The same refusals; makes nothing.
+Status check_state_directory(const fs::path& path);
 
 }  // namespace osml

@@ -59,7 +59,7 @@ Status replay(const Options& options, const Replaying& wanted, std::ostream& out
   // As the daemon leaves the machine.
   const bool restores = !options.dry_run && config->on_exit == OnExit::Restore;
   Status left = restores ? actuator->restore() : done();
-  report.finish(file->unanswered(), stopped && *stopped);
+  report.finish(file->unanswered(), file->damaged(), stopped && *stopped);
   if (!stopped) return stopped.error();
   if (!left) return left;
   return verdict(report, *stopped);

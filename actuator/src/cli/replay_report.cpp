@@ -70,14 +70,17 @@ void ReplayReport::add(const Replayed& one) {
   ++(one.agrees ? (*one.agrees ? agreeing_ : differing_) : not_compared_);
 }
 
-void ReplayReport::finish(std::size_t unanswered, bool stopped) {
+void ReplayReport::finish(std::size_t unanswered, std::size_t damaged, bool stopped) {
   if (!json_) {
     *out_ << decisions_ << " decisions: " << agreeing_ << " agree, " << differing_ << " differ, " << not_compared_
-          << " cannot be compared; " << unanswered << " intervals had no decision\n";
+          << " cannot be compared; " << unanswered << " intervals had no decision";
+    if (damaged > 0) *out_ << "; " << damaged << " damaged lines were left out";
+    *out_ << '\n';
     return;
   }
-  const Json summary = {{"decisions", decisions_},       {"agree", agreeing_},       {"differ", differing_},
-                        {"not_compared", not_compared_}, {"unanswered", unanswered}, {"stopped", stopped}};
+  const Json summary = {
+      {"decisions", decisions_},  {"agree", agreeing_}, {"differ", differing_}, {"not_compared", not_compared_},
+      {"unanswered", unanswered}, {"damaged", damaged}, {"stopped", stopped}};
   *out_ << "\n],\"summary\":" << dumped(summary) << "}\n";
 }
 

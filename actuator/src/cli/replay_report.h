@@ -18,8 +18,8 @@ class ReplayReport {
   ReplayReport(std::ostream& out, bool json, const Of& of);
 
   void add(const Replayed& one);
-  // `stopped`: by a signal.
-  void finish(std::size_t unanswered, bool stopped);
+  // `damaged`: half lines that were passed over. `stopped`: by a signal.
+  void finish(std::size_t unanswered, std::size_t damaged, bool stopped);
   // False where the output can't be written any more.
   [[nodiscard]] bool is_heard() const { return out_->good(); }
   [[nodiscard]] std::size_t decisions() const { return decisions_; }

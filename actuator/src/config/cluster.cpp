@@ -15,7 +15,7 @@ void read_api_url(YamlSection& section, std::string& url) {
   if (!given) return;
   url = *given;
   while (url.size() > 1 && url.back() == '/') url.pop_back();
-  if (const auto error = url_error(url)) {
+  if (const auto error = base_url_error(url, "use kubernetes.token_file")) {
     section.problem("url", "'" + without_credentials(*given) + "', " + *error);
   } else if (!url.starts_with("https://")) {
     section.wrong("url", "an https address, since the agent sends its token there");

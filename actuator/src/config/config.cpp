@@ -2,6 +2,8 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
+
 #include "config/sections.h"
 #include "config/trusted_file.h"
 #include "domain/forms.h"
@@ -65,6 +67,11 @@ Config read_config(const YAML::Node& root, const fs::path& base, Problems& probl
 }
 
 }  // namespace
+
+double max_age_of(const std::optional<LatencySource>& source, double interval_s) {
+  constexpr double least_s = 3;
+  return source && source->max_age_s ? *source->max_age_s : std::max(least_s, 2 * interval_s);
+}
 
 Result<Config> parse_config(const std::string& text, const std::string& name) {
   Problems problems(name);

@@ -110,10 +110,12 @@ struct LatencySource {
   std::optional<PrometheusSource> prometheus;
   std::optional<fs::path> datagram;  // socket that the agent makes
   unsigned datagram_mode = 0660;
-  double max_age_s = 3.0;
+  std::optional<double> max_age_s;  // absent = as max_age_of() says
 
   bool operator==(const LatencySource&) const = default;
 };
+// Node time for which a telemetry file or a datagram counts: a service writes once an interval, at its own time of it.
+double max_age_of(const std::optional<LatencySource>& source, double interval_s);
 
 // What decisions may set, beyond cores and ways, which policies know of too (Service).
 struct Limits {

@@ -52,7 +52,7 @@ ServerConfig read_server(const YAML::Node& node, const fs::path& base, Problems&
   if (const auto url = section.text("url")) {
     server.url = *url;
     while (server.url.size() > 1 && server.url.back() == '/') server.url.pop_back();
-    if (const auto error = url_error(server.url))
+    if (const auto error = base_url_error(server.url, "use server.token_file"))
       section.problem("url", "'" + without_credentials(*url) + "', " + *error);
     if (server.url.ends_with("/v1") || server.url.ends_with("/v1/decisions")) {
       section.problem("url",
@@ -154,7 +154,7 @@ KubeletConfig read_kubelet(const YAML::Node& node, const fs::path& base, Problem
   KubeletConfig kubelet;
   if (const auto url = section.text("url")) {
     kubelet.url = *url;
-    if (const auto error = url_error(*url)) {
+    if (const auto error = url_error(*url, "use kubelet.token_file")) {
       section.problem("url", "'" + without_credentials(*url) + "', " + *error);
     } else if (!url->starts_with("https://")) {
       section.wrong("url", "an https address, since the agent sends its token there");

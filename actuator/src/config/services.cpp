@@ -64,7 +64,7 @@ LatencySource read_latency(const YAML::Node& node, const std::string& path, cons
   if (section.has("prometheus")) {
     source.prometheus = read_prometheus(section.child("prometheus"), section.path("prometheus"), problems);
   }
-  source.max_age_s = section.number("max_age_s", age_range).value_or(source.max_age_s);
+  source.max_age_s = section.number("max_age_s", age_range);
   const int given =
       (section.has("file") ? 1 : 0) + (section.has("prometheus") ? 1 : 0) + (section.has("datagram") ? 1 : 0);
   if (given != 1) {

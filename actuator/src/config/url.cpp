@@ -26,7 +26,7 @@ std::string part_of(const ParsedUrl& url, CURLUPart part) {
 
 }  // namespace
 
-std::optional<std::string> url_error(const std::string& url) {
+std::optional<std::string> url_error(const std::string& url, const std::string& instead) {
   const std::unique_ptr<CURLU, void (*)(CURLU*)> parsed(curl_url(), curl_url_cleanup);
   const char* expected = "expected an address like http://127.0.0.1:8080";
   if (url.rfind("http://", 0) != 0 && url.rfind("https://", 0) != 0) return expected;
@@ -39,9 +39,17 @@ std::optional<std::string> url_error(const std::string& url) {
   };
   if (!has(CURLUPART_HOST)) return expected;
   if (has(CURLUPART_USER) || has(CURLUPART_PASSWORD)) {
-    return "expected an address without user and password; use server.token_file";
+    return "expected an address without user and password; " + instead;
   }
-  if (has(CURLUPART_FRAGMENT)) return "expected an address without '#'";
+  // also where nothing follows, which is no fragment for libcurl
+  if (url.find('#') != std::string::npos) return "expected an address without '#'";
+  return std::nullopt;
+}
+
+std::optional<std::string> base_url_error(const std::string& url, const std::string& instead) {
+  if (auto error = url_error(url, instead)) return error;
+  if (url.find('?') != std::string::npos)
+    return "expected an address without '?', because the agent appends paths to it";
   return std::nullopt;
 }
 

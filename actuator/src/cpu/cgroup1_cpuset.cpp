@@ -68,8 +68,10 @@ Result<std::string> Cgroup1Cpuset::read() { return read_text(directory_ / cpuset
 Status Cgroup1Cpuset::write(const std::string& value) {
   const auto cpus = parse_cpulist(value);
   if (!cpus) return cpus.error();
+  const auto tree = cgroup_tree(directory_);
+  if (!tree) return tree.error();
   std::map<fs::path, CpuSet> wanted;
-  for (const fs::path& group : cgroup_tree(directory_)) wanted[group] = *cpus;
+  for (const fs::path& group : *tree) wanted[group] = *cpus;
   return set_tree(wanted);
 }
 
@@ -80,8 +82,10 @@ bool Cgroup1Cpuset::same(const std::string& read, const std::string& wanted) con
 }
 
 Result<std::string> Cgroup1Cpuset::snapshot() {
+  const auto tree = cgroup_tree(directory_);
+  if (!tree) return tree.error();
   std::string text;
-  for (const fs::path& group : cgroup_tree(directory_)) {
+  for (const fs::path& group : *tree) {
     const auto cpus = read_text(group / cpuset_file);
     if (!cpus && gone(cpus.error())) continue;
     if (!cpus) return cpus.error();

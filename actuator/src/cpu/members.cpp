@@ -200,12 +200,14 @@ Result<std::optional<std::uint64_t>> cgroup_inode(const Roots& roots, const std:
   return std::optional<std::uint64_t>(facts.st_ino);
 }
 
-std::vector<fs::path> cgroup_tree(const fs::path& directory) {
+Result<std::vector<fs::path>> cgroup_tree(const fs::path& directory, const ListDirectories& list) {
   std::vector<fs::path> tree{directory};
-  std::error_code code;
-  for (fs::recursive_directory_iterator it(directory, code), last; !code && it != last; it.increment(code)) {
-    std::error_code problem;
-    if (it->is_directory(problem)) tree.push_back(it->path());
+  for (std::size_t next = 0; next < tree.size(); ++next) {
+    const auto names = list(tree[next]);
+    if (!names && !has_none(names.error())) return names.error();
+    if (!names) continue;
+    const fs::path parent = tree[next];
+    for (const std::string& name : *names) tree.push_back(parent / name);
   }
   return tree;
 }
@@ -216,7 +218,9 @@ Result<std::vector<pid_t>> member_pids(const Roots& roots, const Match& match) {
     const auto directory = member_directory(roots, *match.cgroup);
     if (!directory) return directory.error();
     if (directory->empty()) return std::vector<pid_t>{};
-    for (const fs::path& group : cgroup_tree(*directory)) {
+    const auto tree = cgroup_tree(*directory);
+    if (!tree) return tree.error();
+    for (const fs::path& group : *tree) {
       if (Status added = add_lines(group / "cgroup.procs", pids); !added) return added.error();
     }
   } else {

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,8 +26,9 @@ Result<fs::path> find_cgroup1(const Roots& roots, const std::string& controller,
 Result<fs::path> member_directory(const Roots& roots, const std::string& path);
 // Tells a cgroup from a later one at the same path. None where it does not exist, and on FUSE, whose numbers change.
 Result<std::optional<std::uint64_t>> cgroup_inode(const Roots& roots, const std::string& path);
-// The directory and everything below it, parents first.
-std::vector<fs::path> cgroup_tree(const fs::path& directory);
+// The directory and everything below it, parents first. What vanishes meanwhile has nothing below it.
+using ListDirectories = std::function<Result<std::vector<std::string>>(const fs::path&)>;
+Result<std::vector<fs::path>> cgroup_tree(const fs::path& directory, const ListDirectories& list = list_subdirectories);
 
 // Processes of a service, ascending. Gone processes are left out; an empty list is not an error.
 Result<std::vector<pid_t>> member_pids(const Roots& roots, const Match& match);

@@ -63,6 +63,8 @@ class Daemon {
   Status run();
 
  private:
+  // From the start to the stop.
+  Status manage();
   Status start_timer(double delay_s);
   Status watch_courier();
   Status watch_cluster();
@@ -85,7 +87,8 @@ class Daemon {
   Status reload();
   Status replace_session(const Config& config);
   void record_usage(double tick_ms);
-  void publish(bool up);
+  void publish(bool up) { publish(up, session_->config()); }
+  void publish(bool up, const Config& config);
 
   const RunOptions* options_;
   Wakeups wakeups_;
@@ -102,7 +105,6 @@ class Daemon {
 };
 
 Status Daemon::start_timer(double delay_s) {
-  if (Status polls = wakeups_.start_polls(session_->poll_interval_s()); !polls) return polls;
   return wakeups_.start_timer(delay_s, wall_interval_s(session_->config()));
 }
 
@@ -158,6 +160,12 @@ void Daemon::stop_cluster() {
 }
 
 Status Daemon::run() {
+  Status ran = manage();
+  if (session_) publish(false);  // also where it ends by an error
+  return ran;
+}
+
+Status Daemon::manage() {
   const Config& config = session_->config();
   if (Status watched = watch_courier(); !watched) return watched;
   if (Status watched = watch_cluster(); !watched) return watched;
@@ -170,6 +178,7 @@ Status Daemon::run() {
     if (Status known = wait_for_targets(); !known) return known;
     session_->prime();
   }
+  if (Status polls = wakeups_.start_polls(session_->poll_interval_s()); !polls) return polls;
   if (Status started = start_timer(phase_s); !started) return started;
   std::string absent = absent_in_words(session_->actuator().places());
   if (!absent.empty()) absent.insert(0, "; not there: ");
@@ -188,7 +197,6 @@ Status Daemon::run() {
   absent = absent_in_words(session_->actuator().places());
   Status closed = session_->close();
   stop_cluster();
-  publish(false);
   if (!closed) return closed;
   return options_->once ? looked(absent) : done();
 }
@@ -238,12 +246,12 @@ void Daemon::turn(std::uint64_t due) {
   if (published_s_ == 0 || monotonic_s() - published_s_ >= shortest_pause_s) publish(true);
 }
 
-void Daemon::publish(bool up) {
-  const auto& file = session_->config().metrics.textfile;
+void Daemon::publish(bool up, const Config& config) {
+  const auto& file = config.metrics.textfile;
   // A look (--once --dry-run) may be beside the agent whose file it is.
   if (!file || (options_->dry_run && options_->ticks)) return;
   published_s_ = monotonic_s();
-  const Status written = replace_metrics_file(*file, metrics_.text(session_->config().node, up, options_->dry_run));
+  const Status written = replace_metrics_file(*file, metrics_.text(config.node, up, options_->dry_run));
   const std::string error = written ? "" : written.error().message;
   if (!error.empty() && error != publish_error_) spdlog::warn("metrics.textfile: {}", error);
   publish_error_ = error;
@@ -276,12 +284,23 @@ Status Daemon::reload() {
     metrics_.reloaded(false);
     return done();
   }
+  // While the session stands: without it, files of the configuration before would be read again as well.
+  if (const Status usable = Session::check_files(*config, options_->dry_run); !usable) {
+    spdlog::error("the configuration was not reloaded; the agent keeps the old configuration: {}",
+                  usable.error().message);
+    metrics_.reloaded(false);
+    return done();
+  }
   configure_log(config->log);
+  const double before_s = wall_interval_s(session_->config());
   if (Status replaced = replace_session(*config); !replaced) return replaced;
   // The next turn may be an hour away: until then alerts go by the interval that is told.
   metrics_.see(session_->config(), *sockets_, session_->outbox());
   if (published_s_ != 0) publish(true);
-  return start_timer(wall_interval_s(session_->config()));
+  if (Status polls = wakeups_.start_polls(session_->poll_interval_s()); !polls) return polls;
+  // The turns go on as they were: somebody may reload many nodes at once, or more often than once an interval.
+  const double now_s = wall_interval_s(session_->config());
+  return now_s == before_s ? done() : start_timer(phase_of(session_->config().node) * now_s);
 }
 
 Status Daemon::replace_session(const Config& config) {
@@ -298,6 +317,7 @@ Status Daemon::replace_session(const Config& config) {
   if (!same_machine(old, config) || !same_services(old, config)) memory.partition.reset();
   metrics_.see(old, *sockets_, session_->outbox());  // what goes with the session was counted
   std::unique_ptr<ExperienceOutbox> outbox = session_->give_up_outbox();
+  SessionFiles files = session_->files();
   session_.reset();  // gives up the lock
   auto fresh = Session::open(config, session_options(*options_, *sockets_), clock);
   metrics_.reloaded(fresh.ok());
@@ -306,9 +326,12 @@ Status Daemon::replace_session(const Config& config) {
                   fresh.error().message);
     configure_log(old.log);
     SessionOptions again = session_options(*options_, *sockets_);
-    again.sockets_required = false;  // a socket's directory may have gone; that is no reason to let the node go
+    again.known = std::move(files);
     fresh = Session::open(old, again, clock);
-    if (!fresh) return fresh.error();
+    if (!fresh) {
+      publish(false, old);
+      return fresh.error();
+    }
   } else {
     spdlog::info("the configuration was reloaded");
   }
@@ -329,8 +352,10 @@ Status Daemon::replace_session(const Config& config) {
   // What was under way is asked again.
   lister_ = make_lister();
   if (Status watched = watch_lister(); !watched) return watched;
-  if (session_->clock().time_scale() != clock.time_scale()) memory.last_turn_s.reset();
-  session_->loop().remember(std::move(memory));
+  const bool other_clock = session_->clock().time_scale() != clock.time_scale();
+  if (other_clock) memory.last_turn_s.reset();
+  if (other_clock || now.server.url != old.server.url) memory.silence = session_->loop().memory().silence;
+  session_->loop().remember(std::move(memory), session_->clock().now_s());
   return done();
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/clock.h"
 #include "plan/suppose.h"
@@ -26,13 +27,14 @@ bool same_names(const std::vector<Assignment>& a, const std::vector<Assignment>&
 
 Loop::Loop(const Config& config, Machine& machine, DecisionSource& server, Sensors& sensors, Audit& audit, bool dry_run,
            double now_s)
-    : config_(&config),
-      machine_(&machine),
-      server_(&server),
-      sensors_(&sensors),
-      audit_(&audit),
-      dry_run_(dry_run),
-      silence_(config.hold_s, now_s) {}
+    : config_(&config), machine_(&machine), server_(&server), sensors_(&sensors), audit_(&audit), dry_run_(dry_run) {
+  memory_.silence = Silence(config.hold_s, now_s);
+}
+
+void Loop::remember(Memory memory, double now_s) {
+  memory_ = std::move(memory);
+  memory_.silence.go_on(config_->hold_s, now_s);
+}
 
 void Loop::turn(double now_s) {
   report_ = {};
@@ -42,7 +44,7 @@ void Loop::turn(double now_s) {
     idle(now_s);
     return;
   }
-  if (silence_.in_peace(now_s)) {
+  if (memory_.silence.in_peace(now_s)) {
     endure({AskFailure::Busy, "the server sent Retry-After; the agent waits before its next request", std::nullopt},
            now_s, false);
     return;
@@ -52,7 +54,7 @@ void Loop::turn(double now_s) {
     endure(answer.error(), now_s, true);
     return;
   }
-  if (const auto lasted = silence_.answered(now_s)) {
+  if (const auto lasted = memory_.silence.answered(now_s)) {
     spdlog::info("the server sends decisions again after {:.1f} s without a decision", *lasted);
   }
   obey(*answer, observation.assignments, now_s);
@@ -115,7 +117,7 @@ void Loop::note_watched() {
 
 void Loop::idle(double now_s) {
   spdlog::debug("no service is there, so the agent asks for no decision");
-  (void)silence_.answered(now_s);
+  (void)memory_.silence.answered(now_s);
   memory_.outcome.reset();
   report_.idle = true;
 }
@@ -307,7 +309,7 @@ void Loop::tell(const Decision& decision, const Outcome& outcome, const std::vec
 
 void Loop::endure(const AskError& error, double now_s, bool asked) {
   if (error.retry_after_s) {
-    silence_.leave_in_peace(now_s, std::min(*error.retry_after_s, longest_peace_s) * config_->time_scale);
+    memory_.silence.leave_in_peace(now_s, std::min(*error.retry_after_s, longest_peace_s) * config_->time_scale);
   }
   if (error.of_question && memory_.policy_state) {
     // It may be the state that is not accepted (another server, another version): the next question goes without.
@@ -317,19 +319,19 @@ void Loop::endure(const AskError& error, double now_s, bool asked) {
   report_.failure = error.failure;
   report_.failure_in_words = error.message;
   report_.state = AgentState::Holding;
-  const Silence::Step step = silence_.failed(now_s, asked);
+  const Silence::Step step = memory_.silence.failed(now_s, asked);
   report_.overdue = step >= Silence::Step::FallBack;
   switch (step) {
     case Silence::Step::First:
       spdlog::warn("no decision; the agent holds the allocation for {:g} s: {}", config_->hold_s, error.message);
       break;
     case Silence::Step::FallBack:
-      spdlog::warn("no decision for {:.1f} s: {}", now_s - silence_.since_s(), error.message);
+      spdlog::warn("no decision for {:.1f} s: {}", now_s - memory_.silence.since_s(), error.message);
       report_.fell_back = true;
       [[fallthrough]];
     case Silence::Step::Retry:
       if (!fall_back(now_s, report_.fell_back)) break;  // the next interval tries again
-      silence_.fallen_back();
+      memory_.silence.fallen_back();
       report_.state = AgentState::FallenBack;
       break;
     case Silence::Step::Over:

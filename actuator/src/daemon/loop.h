@@ -27,6 +27,7 @@ struct Memory {
   std::optional<Outcome> outcome;
   std::optional<Partition> partition;  // last applied
   std::vector<Assignment> applied;     // what was read back after it
+  Silence silence = Silence(0, 0);     // of the server; the loop begins it
 };
 
 class Loop {
@@ -45,7 +46,8 @@ class Loop {
   [[nodiscard]] const TurnReport& report() const { return report_; }
   // What the machine had at the end of the last turn.
   [[nodiscard]] const std::vector<Assignment>& assignments() const { return assignments_; }
-  void remember(Memory memory) { memory_ = std::move(memory); }
+  // Of the loop before a reload.
+  void remember(Memory memory, double now_s);
 
  private:
   void reconcile();
@@ -79,7 +81,6 @@ class Loop {
   Sensors* sensors_;
   Audit* audit_;
   bool dry_run_;
-  Silence silence_;
   Memory memory_;
   std::map<std::string, std::string> missing_;  // as told last
   std::map<std::string, std::string> absent_;   // service -> why, as told last

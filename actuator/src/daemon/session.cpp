@@ -25,10 +25,18 @@ Status open_sockets(const Config& config, const SessionOptions& options) {
     const auto opened = options.sockets->get(*service.latency->datagram, service.latency->datagram_mode);
     if (opened) continue;
     const Error error = opened.error().wrap("latency of service '" + service.spec.name + "'");
-    if (options.sockets_required) return error;
+    if (!options.known) return error;
     spdlog::error("{}", error.message);
   }
   return done();
+}
+
+// The token, and a look at the files that libcurl reads by itself.
+Result<std::string> read_secrets(const ServerConfig& server) {
+  auto token = read_token(server);
+  if (!token) return token.error();
+  if (Status trusted = check_tls_files(server); !trusted) return trusted.error();
+  return token;
 }
 
 // A virtual node has short intervals on purpose.
@@ -40,15 +48,30 @@ void warn_of_long_questions(const Config& config) {
       config.server.timeout_s, config.interval_s / config.time_scale);
 }
 
+// Most lines would be too old by the time of a turn.
+void warn_of_short_ages(const Config& config) {
+  for (const ServiceConfig& service : config.services) {
+    if (!service.latency || service.latency->prometheus) continue;
+    const double most_s = max_age_of(service.latency, config.interval_s);
+    if (most_s >= config.interval_s) continue;
+    spdlog::warn(
+        "latency.max_age_s of service '{}' is {:g} s and an interval is {:g} s: what the service sends may be too old "
+        "at "
+        "each turn; set max_age_s to at least interval_s",
+        service.spec.name, most_s, config.interval_s);
+  }
+}
+
 }  // namespace
 
 Session::Session(Actuator actuator, std::string token, const SessionOptions& options, NodeClock clock)
     : actuator_(std::move(actuator)),
       config_(actuator_.config()),
       machine_(actuator_),
-      client_(config_.server, token, [this] { return attend(); }),
+      token_(std::move(token)),
+      client_(config_.server, token_, [this] { return attend(); }),
       recorder_(options.record ? std::optional<Recorder>(std::in_place, client_, *options.record) : std::nullopt),
-      outbox_(make_outbox(options, std::move(token))),
+      outbox_(make_outbox(options)),
       sensors_(
           config_, cpus_of(actuator_.platform()),
           [this](const std::string& service) { return actuator_.monitor_group(service); }, options.sockets,
@@ -66,23 +89,30 @@ DecisionSource& Session::observed() {
 
 DecisionSource& Session::source() { return outbox_ ? outbox_->source() : observed(); }
 
-std::unique_ptr<ExperienceOutbox> Session::make_outbox(const SessionOptions& options, std::string token) {
+std::unique_ptr<ExperienceOutbox> Session::make_outbox(const SessionOptions& options) {
   if (options.dry_run || !config_.server.experiences) return nullptr;
   // Nodes that are started together shall not bring their batches together.
   const double first_s = CourierLimits{}.period_s * phase_of(config_.node);
-  return std::make_unique<ExperienceOutbox>(observed(), config_.server, std::move(token), monotonic_s(), first_s);
+  return std::make_unique<ExperienceOutbox>(observed(), config_.server, token_, monotonic_s(), first_s);
+}
+
+Status Session::check_files(const Config& config, bool dry_run) {
+  if (const auto token = read_secrets(config.server); !token) return token.error();
+  return Actuator::check_files(config, dry_run);
 }
 
 Result<std::unique_ptr<Session>> Session::open(const Config& config, const SessionOptions& options,
                                                std::optional<NodeClock> clock) {
-  auto token = read_token(config.server);
+  auto token = options.known ? Result<std::string>(options.known->token) : read_secrets(config.server);
   if (!token) return token.error();
-  if (Status trusted = check_tls_files(config.server); !trusted) return trusted.error();
   if (sends_token_in_the_clear(config.server)) {
     spdlog::warn("the token goes to {} without encryption; set server.url to an https address", config.server.url);
   }
   warn_of_long_questions(config);
-  auto actuator = Actuator::open(config, {.read_only = options.dry_run, .fault_injection = options.fault_injection});
+  warn_of_short_ages(config);
+  auto actuator = Actuator::open(config, {.read_only = options.dry_run,
+                                          .fault_injection = options.fault_injection,
+                                          .curve = options.known ? options.known->curve : std::nullopt});
   if (!actuator) return actuator.error();
   if (!actuator->healed().empty()) spdlog::warn("{}", actuator->healed());
   if (Status opened = open_sockets(config, options); !opened) return opened.error();

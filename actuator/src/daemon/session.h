@@ -21,12 +21,21 @@
 
 namespace osml {
 
+// Of the files that a configuration names, what is used as long as a session lives.
+struct SessionFiles {
+  std::string token;  // empty: none
+  std::optional<MbaCurve> curve;
+};
+
 struct SessionOptions {
   bool dry_run = false;
   bool fault_injection = false;
-  std::optional<fs::path> record;       // see record.h
+  std::optional<fs::path> record = {};  // see record.h
   TelemetrySockets* sockets = nullptr;  // outlives the session; where it is null nothing is listened to
-  bool sockets_required = true;         // false: a latency whose socket can't be opened is missing, with the reason
+  // For the way back to a configuration that was in force already: what was read then, in place of its files, which may
+  // have gone. That is no reason to let the node go. A socket that cannot be opened is none either: its latency is
+  // missing, with the reason.
+  std::optional<SessionFiles> known = {};
 };
 
 class Session {
@@ -35,6 +44,9 @@ class Session {
   // time scale stays.
   static Result<std::unique_ptr<Session>> open(const Config& config, const SessionOptions& options,
                                                std::optional<NodeClock> clock);
+
+  // Whether the files that open() would read can be used, found out while another session holds the machine.
+  static Status check_files(const Config& config, bool dry_run = false);
 
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -67,13 +79,14 @@ class Session {
   [[nodiscard]] const Config& config() const { return config_; }
   [[nodiscard]] const NodeClock& clock() const { return clock_; }
   Actuator& actuator() { return actuator_; }
+  [[nodiscard]] SessionFiles files() const { return {token_, actuator_.curve()}; }
   Loop& loop() { return loop_; }
 
  private:
   Session(Actuator actuator, std::string token, const SessionOptions& options, NodeClock clock);
   DecisionSource& observed();
   DecisionSource& source();
-  std::unique_ptr<ExperienceOutbox> make_outbox(const SessionOptions& options, std::string token);
+  std::unique_ptr<ExperienceOutbox> make_outbox(const SessionOptions& options);
   [[nodiscard]] bool regulates() const;
   // Polls, and gives the service manager a sign of life, while a turn waits for an answer; seconds until the next one.
   double attend();
@@ -85,6 +98,7 @@ class Session {
   Actuator actuator_;
   const Config& config_;  // the actuator's, whose services come and go with pods
   ActuatorMachine machine_;
+  std::string token_;
   DecisionClient client_;
   std::optional<Recorder> recorder_;
   std::unique_ptr<ExperienceOutbox> outbox_;  // none where no experiences are sent

@@ -32,6 +32,14 @@ class Silence {
     return first ? Step::First : Step::Hold;
   }
 
+  // Over a reload: the fallback of the configuration that is new has to be put in force. A shorter hold_s shortens the
+  // peace, too: before the fallback the server is asked once more.
+  void go_on(double hold_s, double now_s) {
+    hold_s_ = hold_s;
+    fallen_back_ = false;
+    if (!overdue_) not_before_s_ = std::min(not_before_s_, now_s + std::max(0.0, left_s(now_s) / 2));
+  }
+
   // The fallback is in force. Until then every interval tries it again.
   void fallen_back() { fallen_back_ = true; }
 

@@ -12,17 +12,36 @@ namespace osml {
 
 namespace {
 
-constexpr long bad_request = 400;
-constexpr long no_such_route = 404;
-constexpr long no_such_method = 405;
-constexpr long too_large = 413;
-constexpr long invalid = 422;
-
 std::string words_of(const HttpAnswer& answer) {
   return "HTTP " + std::to_string(answer.status) + ": " + server_message(answer.body).value_or(describe(answer));
 }
 
 }  // namespace
+
+BatchFate fate_of(const HttpAnswer& answer) {
+  const bool own_words = server_message(answer.body).has_value();
+  switch (answer.status) {
+    case 413:  // no matter who says so: it stays too large
+      return BatchFate::TooMuch;
+    case 400:
+    case 422:
+      return own_words ? BatchFate::Wrong : BatchFate::Later;
+    case 404:
+    case 405:
+      return own_words ? BatchFate::Never : BatchFate::Later;
+    case 401:
+    case 403:
+      return BatchFate::NotNow;
+    case 408:  // too slow
+    case 425:  // too early
+    case 429:
+      return BatchFate::Later;
+    default:
+      break;
+  }
+  if (answer.status >= 200 && answer.status < 300) return BatchFate::Taken;
+  return own_words && answer.status >= 400 && answer.status < 500 ? BatchFate::Refused : BatchFate::Later;
+}
 
 ExperienceCourier::ExperienceCourier(const ServerConfig& server, std::string token, ExperienceBuffer& buffer,
                                      double now_s, double first_s, CourierLimits limits)
@@ -32,7 +51,7 @@ ExperienceCourier::ExperienceCourier(const ServerConfig& server, std::string tok
       buffer_(&buffer),
       upload_({.timeout_s = limits.timeout_s, .max_bytes = std::size_t{64} << 10U, .tls = paths_of(server)}),
       due_s_(now_s + first_s),
-      max_count_(limits.max_count) {}
+      most_(limits.max_count) {}
 
 void ExperienceCourier::take_over(const ExperienceCourier& other) {
   sent_ += other.sent_;
@@ -43,8 +62,8 @@ void ExperienceCourier::take_over(const ExperienceCourier& other) {
 void ExperienceCourier::send_due(double now_s) {
   if (upload_.busy() || now_s < not_before_s_ || buffer_->size() == 0) return;
   const bool full = buffer_->bytes() >= limits_.max_bytes || buffer_->size() >= limits_.max_count;
-  if (!full && !part_ && now_s < due_s_) return;
-  auto batch = buffer_->batch(part_.value_or(max_count_), limits_.max_bytes);
+  if (!full && now_s < due_s_) return;
+  auto batch = buffer_->batch(most_, limits_.max_bytes);
   last_ = batch->last;
   count_ = batch->count;
   if (const Status started = upload_.start({.url = url_, .body = std::move(batch->body), .token = token_}); !started) {
@@ -63,35 +82,33 @@ void ExperienceCourier::carry(double now_s) {
 }
 
 void ExperienceCourier::settle(const HttpAnswer& answer, double now_s) {
-  const long status = answer.status;
-  if (status >= 200 && status < 300) {
-    delivered(now_s);
-  } else if ((status == no_such_route || status == no_such_method) && server_message(answer.body)) {
-    // in the server's own words: a proxy, whose server is away for a moment, has others
-    spdlog::info("the server does not store experiences (HTTP {}); the agent sends none until its next start or reload",
-                 status);
-    buffer_->close();
-  } else if (status == too_large) {
-    split_or_give_up(now_s);
-  } else if (status == bad_request || status == invalid) {
-    find_wrong_one(words_of(answer), now_s);
-  } else if (status == 429 || status == 503) {
-    const double asked_s = std::clamp(answer.retry_after_s.value_or(next_wait_s()), 1.0, limits_.longest_wait_s);
-    wait(asked_s, now_s, words_of(answer));
-  } else if (status == 401 || status == 403) {
-    wait(limits_.longest_wait_s, now_s, words_of(answer));
-  } else if (status >= 400 && status < 500 && status != no_such_route && status != no_such_method) {
-    give_up_batch(words_of(answer), now_s);
-  } else {
-    wait(next_wait_s(), now_s, words_of(answer));
+  switch (fate_of(answer)) {
+    case BatchFate::Taken:
+      return delivered(now_s);
+    case BatchFate::TooMuch:
+      return count_ > 1 ? halve(now_s)
+                        : give_up_batch("HTTP 413: one experience is larger than the server accepts", now_s);
+    case BatchFate::Wrong:
+      return count_ > 1 ? halve(now_s) : give_up_batch(words_of(answer), now_s);
+    case BatchFate::Refused:
+      return give_up_batch(words_of(answer), now_s);
+    case BatchFate::Never:
+      spdlog::info(
+          "the server does not store experiences (HTTP {}); the agent sends none until its next start or reload",
+          answer.status);
+      return buffer_->close();
+    case BatchFate::NotNow:
+      return wait(limits_.longest_wait_s, now_s, words_of(answer));
+    case BatchFate::Later:
+      return wait(std::clamp(answer.retry_after_s.value_or(next_wait_s()), 1.0, limits_.longest_wait_s), now_s,
+                  words_of(answer));
   }
 }
 
 void ExperienceCourier::delivered(double now_s) {
-  buffer_->forget_through(last_);
+  forget_batch(now_s);
   sent_ += count_;
-  due_s_ = part_ ? now_s : now_s + limits_.period_s;  // what is left of a refused batch does not wait
-  part_.reset();
+  most_ = std::min(2 * most_, limits_.max_count);
   if (failures_ > 0) {
     spdlog::info("the server accepts experiences again; the agent dropped {} because its buffer was full",
                  buffer_->dropped() - dropped_before_);
@@ -101,29 +118,24 @@ void ExperienceCourier::delivered(double now_s) {
   dropped_before_ = buffer_->dropped();
 }
 
-void ExperienceCourier::split_or_give_up(double now_s) {
-  if (count_ > 1) {
-    max_count_ = count_ / 2;
-    return;
-  }
-  give_up_batch("HTTP 413: one experience is larger than the server accepts", now_s);
-}
-
-void ExperienceCourier::find_wrong_one(const std::string& why, double now_s) {
-  if (count_ > 1) {
-    part_ = count_ / 2;
-    return;
-  }
-  part_.reset();
-  give_up_batch(why, now_s);
+void ExperienceCourier::halve(double now_s) {
+  most_ = count_ / 2;
+  halved_through_ = std::max(halved_through_, last_);
+  due_s_ = now_s;
 }
 
 void ExperienceCourier::give_up_batch(const std::string& why, double now_s) {
   if (why != complaint_) spdlog::warn("{} answered {}; the agent dropped {} experiences", url_, why, count_);
   complaint_ = why;
   refused_ += count_;
-  buffer_->forget_through(last_);
+  forget_batch(now_s);
   not_before_s_ = now_s + limits_.period_s;  // the next one may be refused as well
+}
+
+void ExperienceCourier::forget_batch(double now_s) {
+  buffer_->forget_through(last_);
+  // what is left of a batch that was halved does not wait
+  due_s_ = last_ < halved_through_ ? now_s : now_s + limits_.period_s;
 }
 
 double ExperienceCourier::next_wait_s() const {

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "client/upload.h"
@@ -21,6 +20,19 @@ struct CourierLimits {
   double timeout_s = 10;
   double longest_wait_s = 600;  // after failures, and whatever Retry-After says
 };
+
+// What an answer means for the batch.
+enum class BatchFate {
+  Taken,
+  TooMuch,  // half of it may be taken
+  Wrong,    // something in it is; the halves tell
+  Refused,  // the whole of it
+  Never,    // the server stores none
+  NotNow,   // a person has to do something first
+  Later,
+};
+// The server alone refuses: what a proxy says in its place, while it is away or busy, is no reason to throw data away.
+BatchFate fate_of(const HttpAnswer& answer);
 
 class ExperienceCourier {
  public:
@@ -45,9 +57,9 @@ class ExperienceCourier {
  private:
   void settle(const HttpAnswer& answer, double now_s);
   void delivered(double now_s);
-  void split_or_give_up(double now_s);
-  void find_wrong_one(const std::string& why, double now_s);
+  void halve(double now_s);
   void give_up_batch(const std::string& why, double now_s);
+  void forget_batch(double now_s);
   void wait(double seconds, double now_s, const std::string& why);
   [[nodiscard]] double next_wait_s() const;
 
@@ -58,10 +70,10 @@ class ExperienceCourier {
   HttpUpload upload_;
   double due_s_;
   double not_before_s_ = 0;
-  std::size_t max_count_;
-  std::optional<std::size_t> part_;  // of a batch that was refused for what is in it
-  std::uint64_t last_ = 0;           // of the batch under way
-  std::size_t count_ = 0;            // of the batch under way
+  std::size_t most_;                  // in a batch: half of what was refused, twice as many after a success
+  std::uint64_t halved_through_ = 0;  // the newest of what was refused and goes out again in parts
+  std::uint64_t last_ = 0;            // of the batch under way
+  std::size_t count_ = 0;             // of the batch under way
   std::uint64_t sent_ = 0;
   std::uint64_t refused_ = 0;
   unsigned failures_ = 0;  // in a row

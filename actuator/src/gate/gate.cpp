@@ -23,12 +23,7 @@ std::vector<ContainerQuestion> Gate::take() {
   while (questions.size() < most_at_once) {
     const auto text = receive_datagram(fd_);
     if (!text) break;
-    auto question = parse_question(*text);
-    if (question) {
-      questions.push_back(std::move(*question));
-    } else {
-      ++ignored_;
-    }
+    if (auto question = parse_question(*text)) questions.push_back(std::move(*question));
   }
   return questions;
 }

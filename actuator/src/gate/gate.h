@@ -25,12 +25,11 @@ class Gate {
 
   // Readable where somebody asked.
   [[nodiscard]] int fd() const { return fd_.get(); }
-  // What has come, a bounded number; what makes no sense is counted and forgotten.
+  // What has come, a bounded number; what makes no sense is forgotten.
   std::vector<ContainerQuestion> take();
   void answer(const ContainerAnswer& answer);
   // Where it differs from what was told last; true where it was sent. A plugin that is not there asks when it comes.
   bool tell(const CpusInForce& cpus);
-  [[nodiscard]] std::uint64_t ignored() const { return ignored_; }
 
  private:
   Gate(fs::path directory, Fd fd) : directory_(std::move(directory)), fd_(std::move(fd)) {}
@@ -39,7 +38,6 @@ class Gate {
   fs::path directory_;
   Fd fd_;
   std::optional<CpusInForce> told_;
-  std::uint64_t ignored_ = 0;
 };
 
 }  // namespace osml

@@ -47,6 +47,21 @@ double read_time(JsonReader& observation, const json& object) {
   return 0;
 }
 
+struct Text {
+  json document;  // discarded where it is none
+  bool half;      // the first part of a line: the parser fails where the text ends
+};
+
+Text read_json(std::string_view text) {
+  try {
+    return {json::parse(text), false};
+  } catch (const json::parse_error& problem) {
+    return {json(json::value_t::discarded), text.starts_with('{') && problem.byte > text.size()};
+  } catch (const json::exception&) {
+    return {json(json::value_t::discarded), false};  // a number beyond all numbers
+  }
+}
+
 bool is_configured(const Config& config, const std::string& service) {
   return std::any_of(config.services.begin(), config.services.end(),
                      [&](const ServiceConfig& one) { return one.spec.name == service; });
@@ -74,9 +89,8 @@ std::optional<std::string> RecordFile::stranger(const Decision& decision) const 
   return std::nullopt;
 }
 
-Result<RecordFile::Line> RecordFile::parse(std::string_view text) const {
+Result<RecordFile::Line> RecordFile::parse(const json& document) const {
   const auto wrong = [](const std::string& what) { return Error{ErrorKind::Input, what, 0}; };
-  const json document = json::parse(text, nullptr, false);
   if (document.is_discarded()) return wrong("not valid JSON, expected a line of osml-agent run --record");
   std::optional<Error> error;
   JsonReader reader(document, "", error);
@@ -133,12 +147,22 @@ Result<std::optional<std::string_view>> RecordFile::read_text() {
 }
 
 Result<std::optional<RecordFile::Line>> RecordFile::read_line() {
-  const auto text = read_text();
-  if (text && !*text) return std::optional<Line>();
-  ++number_;
-  auto line = text ? parse(**text) : Result<Line>(text.error());
-  if (!line) return line.error().wrap(path_.string() + ":" + std::to_string(number_));
-  return std::optional<Line>(std::move(*line));
+  bool behind_half = false;
+  while (true) {
+    const auto text = read_text();
+    if (text && !*text) return std::optional<Line>();
+    ++number_;
+    const Text read = text ? read_json(**text) : Text{json(), false};
+    if (read.half && !stream_.eof()) {
+      ++damaged_;
+      behind_half = true;
+      continue;
+    }
+    auto line = text ? parse(read.document) : Result<Line>(text.error());
+    if (!line) return line.error().wrap(path_.string() + ":" + std::to_string(number_));
+    if (behind_half) line->outcome.reset();
+    return std::optional<Line>(std::move(*line));
+  }
 }
 
 Result<std::optional<RecordedDecision>> RecordFile::next() {

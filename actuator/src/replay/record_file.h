@@ -1,9 +1,10 @@
-// What `run --record FILE` wrote (daemon/record.h), read back for `replay`: one interval a line, streamed, because a
+// What `run --record FILE` wrote (report/record.h), read back for `replay`: one interval a line, streamed, because a
 // night of them is larger than the agent wants to be. The file comes from outside and is checked as such.
 #pragma once
 
 #include <cstdint>
 #include <fstream>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,6 +39,8 @@ class RecordFile {
   // (Input) names file and line.
   Result<std::optional<RecordedDecision>> next();
   [[nodiscard]] std::size_t unanswered() const { return unanswered_; }
+  // Half lines that were passed over: the recorder ends what a power cut left, and goes on behind it.
+  [[nodiscard]] std::size_t damaged() const { return damaged_; }
 
  private:
   struct Line {
@@ -45,13 +48,13 @@ class RecordFile {
     std::uint64_t seq = 0;
     double time_s = 0;
     std::optional<Decision> decision;  // read only where it is in the range
-    std::optional<Outcome> outcome;    // of the decision before
+    std::optional<Outcome> outcome;    // of the decision before; none behind a half line
   };
 
   RecordFile(fs::path path, std::ifstream stream, const Config& config, SeqRange range);
   Result<std::optional<Line>> read_line();
   Result<std::optional<std::string_view>> read_text();
-  [[nodiscard]] Result<Line> parse(std::string_view text) const;
+  [[nodiscard]] Result<Line> parse(const nlohmann::json& document) const;
   [[nodiscard]] std::optional<std::string> stranger(const Decision& decision) const;
 
   fs::path path_;
@@ -61,6 +64,7 @@ class RecordFile {
   SeqRange range_;
   std::size_t number_ = 0;
   std::size_t unanswered_ = 0;
+  std::size_t damaged_ = 0;
   std::optional<Line> ahead_;
 };
 

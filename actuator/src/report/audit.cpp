@@ -78,7 +78,6 @@ Status Audit::record(double node_time_s, const Decision& decision, const Outcome
   const bool nothing_done = outcome.status == OutcomeStatus::Unchanged || outcome.status == OutcomeStatus::Refused;
   const std::string what = nothing_done ? text_of(outcome.status) + outcome.message + json(absent).dump() : "";
   if (nothing_done && what == nothing_) return done();
-  nothing_ = what;
   const json line = {{"time", utc_now()},
                      {"node_time_s", node_time_s},
                      {key::seq, outcome.seq},
@@ -89,7 +88,9 @@ Status Audit::record(double node_time_s, const Decision& decision, const Outcome
                      {"absent", absent},
                      {"changes", changes_between(before, after)},
                      {key::reasons, decision.reasons}};
-  return file_.append(line.dump(-1, ' ', false, json::error_handler_t::replace));
+  Status written = file_.append(line.dump(-1, ' ', false, json::error_handler_t::replace));
+  nothing_ = written ? what : std::string();  // a line that is lost comes between two refusals, too
+  return written;
 }
 
 std::vector<std::string> changes_in_words(const std::vector<Assignment>& before, const std::vector<Assignment>& after) {

@@ -23,12 +23,23 @@ Status JsonLines::open() {
 
 Status JsonLines::rotate() {
   const std::string older = path_.string() + ".1";
-  if (::rename(path_.c_str(), older.c_str()) != 0) return errno_error(errno, "cannot rename " + path_.string());
+  // ENOENT: somebody was faster, and there is room now
+  if (::rename(path_.c_str(), older.c_str()) != 0 && errno != ENOENT) {
+    return errno_error(errno, "cannot rename " + path_.string());
+  }
   return open();
 }
 
+bool JsonLines::in_place() const {
+  struct stat here {};
+  struct stat there {};
+  if (!fd_.valid() || ::fstat(fd_.get(), &here) != 0) return false;
+  if (::lstat(path_.c_str(), &there) != 0) return errno != ENOENT;
+  return here.st_ino == there.st_ino && here.st_dev == there.st_dev;
+}
+
 Status JsonLines::append(const std::string& line) {
-  if (!fd_.valid()) {
+  if (!in_place()) {
     if (Status opened = open(); !opened) return opened;
   }
   const std::string text = line + "\n";

@@ -9,6 +9,9 @@
 
 namespace osml::resctrl {
 
+// Domains come with CPUs, which are rarely switched on, and a look for them costs as much as reading one. Node time.
+constexpr double seconds_between_looks = 60;
+
 enum class ReadingState {
   Value,
   Unavailable,  // transient: no traffic yet, counter being reassigned

@@ -7,11 +7,19 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <utility>
+
+#include "base/number.h"
 
 namespace osml {
 
 namespace {
+
+// Three descriptors each, and each of them is read in every interval.
+constexpr std::size_t most_counted = 2048;
+// Of the time of all threads. One that ran for a moment says little of the others.
+constexpr double most_unknown = 0.01;
 
 Fd open_event(const PerfEvent& event, pid_t tid) {
   perf_event_attr attributes{};
@@ -63,6 +71,28 @@ std::optional<double> counted_between(const PerfReading& before, const PerfReadi
   return static_cast<double>(now.value - before.value) * enabled / running;
 }
 
+void PerfSum::add(const PerfReading& before, const PerfReading& now) {
+  const auto counted = counted_between(before, now);
+  const auto enabled = static_cast<double>(now.enabled - before.enabled);
+  sum_ = sum_.value_or(0) + counted.value_or(0);
+  enabled_ += enabled;
+  unknown_ += counted ? 0 : enabled;
+}
+
+std::optional<double> PerfSum::value() const {
+  if (!sum_ || !known()) return std::nullopt;
+  return unknown_ == 0 ? *sum_ : *sum_ * enabled_ / (enabled_ - unknown_);
+}
+
+Status PerfSum::known() const {
+  if (unknown_ <= most_unknown * enabled_) return done();
+  constexpr double percent = 100;
+  return Error{ErrorKind::Busy,
+               "no hardware counter was free in " + format_number(std::ceil(unknown_ / enabled_ * percent)) +
+                   " % of the time of the threads, expected at most 1 %; stop other programs that count "
+                   "hardware events, or set kernel.nmi_watchdog to 0"};
+}
+
 PerfEvents hardware_events() {
   return {PerfEvent{PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS},
           PerfEvent{PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES},
@@ -105,20 +135,31 @@ Status PerfCounters::follow(const std::vector<pid_t>& tids) {
 }
 
 Status PerfCounters::read(const std::vector<pid_t>& tids, Counters& counters) {
-  std::array<std::optional<double>, 3> sums;
+  if (tids.size() > most_counted) {
+    threads_.clear();
+    return Error{ErrorKind::Capacity,
+                 "the service has " + std::to_string(tids.size()) + " threads, the agent counts at most " +
+                     std::to_string(most_counted),
+                 0};
+  }
+  std::array<PerfSum, 3> sums;
   for (auto& [tid, thread] : threads_) {
     for (std::size_t i = 0; i < events_.size(); ++i) {
       const auto reading = read_event(thread[i].fd);
-      if (!reading) continue;
-      const auto counted = counted_between(std::exchange(thread[i].last, *reading), *reading);
-      if (counted) sums[i] = sums[i].value_or(0) + *counted;
+      if (reading) sums[i].add(std::exchange(thread[i].last, *reading), *reading);
     }
   }
-  counters.instructions = sums[0];
-  counters.cycles = sums[1];
-  counters.llc_misses = sums[2];
-  if (sums[0] && sums[1] && *sums[1] > 0) counters.ipc = *sums[0] / *sums[1];
-  return follow(tids);
+  counters.instructions = sums[0].value();
+  counters.cycles = sums[1].value();
+  counters.llc_misses = sums[2].value();
+  if (counters.instructions && counters.cycles && *counters.cycles > 0) {
+    counters.ipc = *counters.instructions / *counters.cycles;
+  }
+  if (Status followed = follow(tids); !followed) return followed;
+  for (const PerfSum& sum : sums) {
+    if (Status known = sum.known(); !known) return known;
+  }
+  return done();
 }
 
 void raise_file_limit() {

@@ -40,13 +40,29 @@ struct PerfReading {
 // counter: nobody knows.
 std::optional<double> counted_between(const PerfReading& before, const PerfReading& now);
 
+// What all threads counted together, scaled up by the little that was not counted. Where that is more, the sum is not
+// known: a part would pass for the whole.
+class PerfSum {
+ public:
+  void add(const PerfReading& before, const PerfReading& now);
+  // None where nothing was added, too.
+  [[nodiscard]] std::optional<double> value() const;
+  // Why the sum is not known.
+  [[nodiscard]] Status known() const;
+
+ private:
+  std::optional<double> sum_;
+  double enabled_ = 0;  // time in which threads ran, of all of them
+  double unknown_ = 0;  // of those that nobody counted
+};
+
 class PerfCounters {
  public:
   explicit PerfCounters(const PerfEvents& events) : events_(events) {}
 
   // Counts since the last call, over the threads that were there then as well; a new thread counts from now on. Fills
   // instructions, cycles, llc_misses and ipc; leaves them missing where nothing was counted. The error: no thread could
-  // be watched, and why.
+  // be watched, or not all the time, and why; or there are more than the agent opens events for.
   Status read(const std::vector<pid_t>& tids, Counters& counters);
 
  private:

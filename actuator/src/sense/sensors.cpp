@@ -76,7 +76,7 @@ Sensors::Watched Sensors::watch(const ServiceConfig& service) {
   Watched watched{
       service, service.match, {}, UsageSensor(config_->roots, service.match), RunDelaySensor(config_->roots.proc), {},
       nullptr, nullptr,       {}};
-  const double max_age_s = service.latency ? service.latency->max_age_s : LatencySource{}.max_age_s;
+  const double max_age_s = max_age_of(service.latency, config_->interval_s);
   if (service.latency && service.latency->file) {
     watched.latency = std::make_unique<FileLatency>(telemetry(*service.latency->file, max_age_s));
   } else if (service.latency && service.latency->prometheus) {
@@ -150,9 +150,10 @@ void Sensors::measure(Watched& watched, const Interval& interval, Service& servi
     }
   }
   if (!watched.counters) return;
-  const Result<TelemetryReading>& said = watched.counters->read(interval);
+  const Result<TelemetryReading> said = watched.counters->read_since(interval, watched.known);
   if (said) {
     overlay(service.counters, said->sample.counters);
+    for (const Amount amount : said->silent) (service.counters.*amount).reset();
   } else {
     missing["counters." + service.name] = said.error().message;
   }
@@ -163,10 +164,22 @@ void Sensors::follow(Watched& watched, const Place& place) const {
   const bool elsewhere = watched.match != place.match || watched.cgroup_inode;
   watched.match = place.match;
   watched.cgroup_inode = place.cgroup_inode;
-  if (!elsewhere) return;
-  watched.usage = UsageSensor(config_->roots, place.match);
+  if (elsewhere) start_anew(watched);
+}
+
+void Sensors::start_anew(Watched& watched) const {
+  watched.usage = UsageSensor(config_->roots, watched.match);
   watched.run_delay = RunDelaySensor(config_->roots.proc);
+  watched.cache = {};
   if (watched.perf) watched.perf = std::make_unique<PerfCounters>(hardware_events());
+}
+
+void Sensors::forget(Watched& watched, const Interval& interval) const {
+  start_anew(watched);
+  if (watched.latency) watched.latency->forget(interval);
+  if (!watched.counters) return;
+  (void)watched.counters->read(interval);
+  watched.known = watched.counters->news();
 }
 
 std::vector<Service> Sensors::read(const Interval& interval, const std::vector<Assignment>& assignments,
@@ -179,7 +192,10 @@ std::vector<Service> Sensors::read(const Interval& interval, const std::vector<A
   for (Watched& watched : watched_) {
     bool only_watched = false;
     if (const Place* place = place_of(places, watched.config.spec.name)) {
-      if (place->absent && !place->watched) continue;
+      if (place->absent && !place->watched) {
+        forget(watched, interval);
+        continue;
+      }
       only_watched = place->watched;
       follow(watched, *place);
     }

@@ -59,6 +59,7 @@ class Sensors {
     std::unique_ptr<LatencySensor> latency;   // none for most best-effort jobs
     std::shared_ptr<TelemetryFile> counters;  // none where the kernel's counters are all there is
     std::unique_ptr<PerfCounters> perf;       // none where this machine has none
+    std::optional<std::uint64_t> known = {};  // news of `counters` when the service was away last
   };
 
   std::shared_ptr<TelemetryFile> telemetry(const fs::path& path, double max_age_s);
@@ -67,6 +68,9 @@ class Sensors {
   void follow_services();
   // Counters of another cgroup or process start anew.
   void follow(Watched& watched, const Place& place) const;
+  void start_anew(Watched& watched) const;
+  // Of a service that is not there in this interval.
+  void forget(Watched& watched, const Interval& interval) const;
   void probe_machine();
   void measure(Watched& watched, const Interval& interval, Service& service,
                std::map<std::string, std::string>& missing);

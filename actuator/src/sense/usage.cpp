@@ -80,15 +80,15 @@ void UsageSensor::read_pressure(const Interval& interval, Counters& counters) {
 
 Status UsageSensor::read(const Interval& interval, Counters& counters) {
   const auto members = member_pids(roots_, match_);
-  pids_ = members ? *members : std::vector<pid_t>();
-  const ProcessTotals totals = processes_.read(pids_, !match_.cgroup.has_value());
+  const std::vector<pid_t> pids = members ? *members : std::vector<pid_t>();
+  const ProcessTotals totals = processes_.read(pids, !match_.cgroup.has_value());
   counters.threads = totals.threads;
   counters.rss_mib = totals.rss_mib;
   counters.vms_mib = totals.vms_mib;
   if (!match_.cgroup) {
     if (totals.cpu_s) counters.cpu_usage_cores = *totals.cpu_s / interval.length_s;
     if (!members) return members.error();
-    if (pids_.empty()) return Error{ErrorKind::Gone, "none of the configured processes exists"};
+    if (pids.empty()) return Error{ErrorKind::Gone, "none of the configured processes exists"};
     return done();
   }
   if (Status opened = open_cgroup(); !opened) return opened;

@@ -23,9 +23,6 @@ class UsageSensor {
   // says why CPU time, the least that is expected, cannot.
   Status read(const Interval& interval, Counters& counters);
 
-  // Processes of this interval, ascending; after read().
-  [[nodiscard]] const std::vector<pid_t>& pids() const { return pids_; }
-
  private:
   Status open_cgroup();
   std::optional<double> cgroup_cpu_s();
@@ -35,7 +32,6 @@ class UsageSensor {
 
   Roots roots_;
   Match match_;
-  std::vector<pid_t> pids_;
   Processes processes_;
   bool v2_ = false;
   std::optional<KeptFile> cpu_file_;    // v2 cpu.stat, v1 cpuacct.usage

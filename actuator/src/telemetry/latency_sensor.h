@@ -19,6 +19,8 @@ class LatencySensor {
 
   // Latencies of this interval. The error is the sentence for Observation.missing: why there is none.
   virtual Result<Latency> read(const Interval& interval) = 0;
+  // The service is not there in this interval: what came of it, and totals before it, are not those of its return.
+  virtual void forget(const Interval& interval) = 0;
 };
 
 }  // namespace osml

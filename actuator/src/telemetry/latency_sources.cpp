@@ -17,15 +17,22 @@ constexpr std::size_t longest_exposition = std::size_t{8} << 20U;
 constexpr std::size_t longest_of_pod = std::size_t{256} << 10U;
 // Of those that merge their histograms now and then; Envoy's default is 5 s.
 constexpr double longest_flush_s = 5;
+// One lost answer is always bridged, however long the interval is.
+constexpr double longest_gap_s = 5;
 
 }  // namespace
 
 Result<Latency> FileLatency::read(const Interval& interval) {
-  const Result<TelemetryReading>& reading = file_->read(interval);
+  const Result<TelemetryReading> reading = file_->read_since(interval, known_);
   if (!reading) return reading.error();
   Latency latency = reading->sample.latency;
   latency.age_s = reading->age_s;
   return latency;
+}
+
+void FileLatency::forget(const Interval& interval) {
+  (void)file_->read(interval);
+  known_ = file_->news();
 }
 
 Result<std::shared_ptr<TelemetrySocket>> DatagramLatency::open() {
@@ -64,6 +71,11 @@ Result<Latency> DatagramLatency::read(const Interval& interval) {
   Latency latency = *last_;
   latency.age_s = age_s;
   return latency;
+}
+
+void DatagramLatency::forget(const Interval& /*interval*/) {
+  if (socket_) (void)(*socket_)->take();
+  last_.reset();
 }
 
 MetricsScrape::MetricsScrape(double timeout_s, WhileWaiting meanwhile)
@@ -125,23 +137,31 @@ Result<HistogramSeries> PrometheusLatency::fetch(const Interval& interval) {
   return series;
 }
 
+void PrometheusLatency::forget(const Interval& /*interval*/) {
+  last_.reset();
+  quiet_s_ = 0;
+  gap_s_ = 0;
+}
+
 Result<Latency> PrometheusLatency::read(const Interval& interval) {
   auto now = fetch(interval);
   if (!now) {
-    last_.reset();  // a gap: what is gained over it is not this interval's
-    quiet_s_ = 0;
+    gap_s_ += interval.length_s;
+    // what is gained over a long gap is not this interval's
+    if (gap_s_ > std::max(longest_gap_s, interval.length_s)) forget(interval);
     return now.error();
   }
   const std::optional<HistogramSeries> before = std::exchange(last_, std::move(*now));
+  const double length_s = interval.length_s + std::exchange(gap_s_, 0);
   if (!before) return Error{ErrorKind::Busy, source_.url + ": this is the first reading; a latency needs two readings"};
   const auto gained = gained_between(*last_, *before);
   if (!gained) return gained.error().wrap(source_.url);
   auto latency = latency_of(*gained, source_.unit_ms);
   if (!latency) {
-    quiet_s_ = std::min(quiet_s_ + interval.length_s, longest_flush_s);
+    quiet_s_ = std::min(quiet_s_ + length_s, longest_flush_s);
     return Error{ErrorKind::Busy, source_.url + ": no request in this interval"};
   }
-  latency->requests_per_s = gained->buckets.back().count / (interval.length_s + std::exchange(quiet_s_, 0));
+  latency->requests_per_s = gained->buckets.back().count / (length_s + std::exchange(quiet_s_, 0));
   latency->age_s = 0;
   return *latency;
 }

@@ -19,9 +19,11 @@ class FileLatency : public LatencySensor {
  public:
   explicit FileLatency(std::shared_ptr<TelemetryFile> file) : file_(std::move(file)) {}
   Result<Latency> read(const Interval& interval) override;
+  void forget(const Interval& interval) override;
 
  private:
   std::shared_ptr<TelemetryFile> file_;  // the same file may hold counters too
+  std::optional<std::uint64_t> known_;   // its news when the service was away last
 };
 
 class DatagramLatency : public LatencySensor {
@@ -32,6 +34,7 @@ class DatagramLatency : public LatencySensor {
   // Of what came since the last interval; where nothing did, the newest, until it is too old. A socket that could not
   // be opened, or whose file was removed, is tried again.
   Result<Latency> read(const Interval& interval) override;
+  void forget(const Interval& interval) override;
 
  private:
   Result<std::shared_ptr<TelemetrySocket>> open();
@@ -82,8 +85,9 @@ class PrometheusLatency : public LatencySensor {
   PrometheusLatency& operator=(PrometheusLatency&&) = delete;
   // Of what the histogram gained since the last interval; an interval without requests has no latency.
   // Who merges its histograms now and then (Envoy does) gains in one interval what came in several: the rate is over
-  // those.
+  // those. So it is after a short gap, when the endpoint did not answer.
   Result<Latency> read(const Interval& interval) override;
+  void forget(const Interval& interval) override;
 
  private:
   Result<HistogramSeries> fetch(const Interval& interval);
@@ -93,6 +97,7 @@ class PrometheusLatency : public LatencySensor {
   std::size_t place_;
   std::optional<HistogramSeries> last_;
   double quiet_s_ = 0;  // nothing was gained for so long before this interval
+  double gap_s_ = 0;    // nothing was answered for so long before it
 };
 
 }  // namespace osml

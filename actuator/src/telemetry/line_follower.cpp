@@ -19,6 +19,8 @@ constexpr std::size_t longest_line = 65536;
 // One look's work: a service that writes more has the oldest of it skipped.
 constexpr std::uint64_t most_bytes = 262144;
 constexpr std::size_t most_lines = 1024;
+// A longer line shifts what is behind the change, so a few bytes tell.
+constexpr std::size_t longest_tail = 64;
 
 bool same_time(const timespec& one, const timespec& other) {
   return one.tv_sec == other.tv_sec && one.tv_nsec == other.tv_nsec;
@@ -42,8 +44,22 @@ Result<struct stat> LineFollower::open_current() {
   return file->facts;
 }
 
+LineFollower::Now LineFollower::now(const struct stat& facts) const {
+  if (inode_ == 0) return Now::First;
+  const auto size = static_cast<std::uint64_t>(facts.st_size);
+  // The path may have failed for a while: the same file goes on where it was left.
+  if (facts.st_ino != inode_ || facts.st_dev != device_) return Now::Anew;
+  if (size < offset_) return Now::Rewritten;
+  if (size == offset_ && same_time(facts.st_mtim, written_)) return Now::Continues;
+  std::array<char, longest_tail> there{};
+  const ssize_t got = ::pread(fd_.get(), there.data(), tail_.size(), static_cast<off_t>(offset_ - tail_.size()));
+  if (std::string_view(there.data(), got < 0 ? 0 : static_cast<std::size_t>(got)) != tail_) return Now::Rewritten;
+  return size == offset_ ? Now::Touched : Now::Continues;
+}
+
 void LineFollower::start_at(std::uint64_t offset) {
   offset_ = offset;
+  tail_.clear();
   pending_.clear();
   skip_to_newline_ = offset > 0;
 }
@@ -59,6 +75,8 @@ Status LineFollower::read_appended(std::uint64_t size) {
     if (got == 0) break;
     offset_ += static_cast<std::uint64_t>(got);
     pending_.append(chunk.data(), static_cast<std::size_t>(got));
+    tail_.append(chunk.data(), static_cast<std::size_t>(got));
+    if (tail_.size() > longest_tail) tail_.erase(0, tail_.size() - longest_tail);
   }
   return done();
 }
@@ -84,25 +102,25 @@ void LineFollower::take_lines(Look& look) {
 Result<LineFollower::Look> LineFollower::look() {
   const auto facts = open_current();
   if (!facts) return facts.error();
-  const bool first = inode_ == 0;
   const auto size = static_cast<std::uint64_t>(facts->st_size);
-  // The path may have failed for a while: the same file goes on where it was left.
-  const bool same = facts->st_ino == inode_ && facts->st_dev == device_ && size >= offset_;
-  const bool written_over = same && size == offset_ && !same_time(facts->st_mtim, written_);
-  const std::uint64_t most = first ? longest_backlog : written_over ? longest_line : most_bytes;
-  if (!same || written_over) start_at(0);
+  const Now is = now(*facts);
+  const bool written_over = is == Now::Touched || is == Now::Rewritten;
+  const std::uint64_t most = is == Now::First ? longest_backlog : written_over ? longest_line : most_bytes;
+  if (is != Now::Continues) start_at(0);
   if (size - offset_ > most) start_at(size - most);
   inode_ = facts->st_ino;
   device_ = facts->st_dev;
   written_ = facts->st_mtim;
   if (Status read = read_appended(size); !read) return read.error();
   Look look;
+  look.first = is == Now::First;
   look.written = written_;
   take_lines(look);
-  if ((first || written_over) && look.lines.size() > 1) look.lines.erase(look.lines.begin(), look.lines.end() - 1);
+  if ((is == Now::First || written_over) && look.lines.size() > 1)
+    look.lines.erase(look.lines.begin(), look.lines.end() - 1);
   // A write sets both times. Who gives a file a time of their own writes nothing.
-  const bool touched = written_over && !same_time(facts->st_mtim, facts->st_ctim);
-  if (touched && !look.lines.empty() && look.lines.back() == newest_) look.lines.clear();
+  const bool given_time = is == Now::Touched && !same_time(facts->st_mtim, facts->st_ctim);
+  if (given_time && !look.lines.empty() && look.lines.back() == newest_) look.lines.clear();
   if (!look.lines.empty()) newest_ = look.lines.back();
   return look;
 }

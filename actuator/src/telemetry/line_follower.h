@@ -1,6 +1,6 @@
 // Follows a file of lines that somebody else writes: every look brings only what was appended since the one before. A
-// half-written last line waits until it is complete; a file that was rotated (other inode) or truncated is read from
-// its start again.
+// half-written last line waits until it is complete; a file that was rotated (other inode) is read from its start
+// again, and of one that was truncated or written over the newest line counts.
 #pragma once
 
 #include <sys/stat.h>
@@ -19,15 +19,23 @@ class LineFollower {
 
   struct Look {
     std::vector<std::string> lines;  // complete ones, oldest first; of very many the newest
+    bool first = false;              // of this file since the agent follows it: nobody knows of which time its line is
     bool too_long = false;           // a line without an end was dropped
     timespec written{};              // as the file system says
   };
-  // The first look has the newest line only: what is before it is history. A file whose time changed and whose length
-  // did not was perhaps written over: its last line is new, but for a time that
-  // somebody gave it.
+  // The first look has the newest line only: what is before it is history. So has one at a file that was written over.
   Result<Look> look();
 
  private:
+  // What the file that is there now is to the one of the look before.
+  enum class Now {
+    First,      // there was none
+    Continues,  // the same, and perhaps longer
+    Touched,    // its time changed and its length did not: written over with the same bytes, or given a time
+    Rewritten,  // the same file with other bytes where this has read already, or fewer
+    Anew,       // another one
+  };
+  [[nodiscard]] Now now(const struct stat& facts) const;
   // The file that is at the path now, with its facts before anything is read.
   Result<struct stat> open_current();
   void start_at(std::uint64_t offset);
@@ -41,6 +49,7 @@ class LineFollower {
   std::uint64_t device_ = 0;
   std::uint64_t offset_ = 0;
   timespec written_{};
+  std::string tail_;     // the last bytes before offset_
   std::string pending_;  // what was read behind the last newline
   std::string newest_;   // line
   bool skip_to_newline_ = false;

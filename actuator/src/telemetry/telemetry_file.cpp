@@ -40,6 +40,14 @@ const Result<TelemetryReading>& TelemetryFile::read(const Interval& interval) {
   return reading_;
 }
 
+Result<TelemetryReading> TelemetryFile::read_since(const Interval& interval, std::optional<std::uint64_t> known) {
+  const Result<TelemetryReading>& reading = read(interval);
+  if (!reading || news_ != known) return reading;
+  return Error{ErrorKind::Busy,
+               "telemetry " + path_.string() +
+                   " has no line since the service came back; check that the service writes this file"};
+}
+
 // The time of a file is the wall clock's, which may be set back, or whatever its owner says, and half a line renews it
 // too. So a line that is not followed by another one grows old by our own clock.
 double TelemetryFile::age_s(const timespec& written, bool fresh, double now_s) {
@@ -68,7 +76,10 @@ Result<TelemetryReading> TelemetryFile::refresh(double now_s) {
       broken = true;
     }
   }
-  if (!fresh.empty()) last_ = fresh.back();
+  if (!fresh.empty()) {
+    last_ = fresh.back();
+    ++news_;
+  }
   const double age = age_s(look->written, !fresh.empty(), now_s);
   const std::string name = "telemetry " + path_.string();
   if (!last_) {
@@ -79,7 +90,10 @@ Result<TelemetryReading> TelemetryFile::refresh(double now_s) {
                                       rounded(max_age_s_) + " s; check that the service runs and writes this file"};
   }
   if (fresh.empty() && broken) return Error{ErrorKind::Io, name + ": the newest lines are not JSON objects"};
-  return TelemetryReading{fresh.empty() ? *last_ : combine(fresh), age};
+  TelemetryReading reading{fresh.empty() ? *last_ : combine(fresh), age};
+  // Before a reload the newest line counted already.
+  if (fresh.empty() || look->first) reading.silent = take_amounts(reading.sample);
+  return reading;
 }
 
 }  // namespace osml

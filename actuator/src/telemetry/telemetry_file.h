@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/files.h"
 #include "base/result.h"
@@ -15,6 +16,9 @@ namespace osml {
 struct TelemetryReading {
   TelemetrySample sample;
   double age_s = 0;  // node time since a line was written last
+  // What the file says of other intervals and not of this one. Nobody else's count takes its place: a series is of one
+  // source.
+  std::vector<Amount> silent = {};
 };
 
 class TelemetryFile {
@@ -25,6 +29,10 @@ class TelemetryFile {
   // The lines of this interval as one sample, or the newest line where none was added but it is not stale. The error
   // is the sentence for Observation.missing. Reads once per interval, however often it is called.
   const Result<TelemetryReading>& read(const Interval& interval);
+  // How many looks have brought lines.
+  [[nodiscard]] std::uint64_t news() const { return news_; }
+  // For a service that was away: what was there up to then is not its own. `known`: news() of then.
+  Result<TelemetryReading> read_since(const Interval& interval, std::optional<std::uint64_t> known);
 
  private:
   Result<TelemetryReading> refresh(double now_s);
@@ -37,6 +45,7 @@ class TelemetryFile {
   LineFollower follower_;
   std::optional<TelemetrySample> last_;
   std::optional<double> line_s_;  // node time of the newest line
+  std::uint64_t news_ = 0;
   std::uint64_t interval_ = 0;
   Result<TelemetryReading> reading_;
 };

@@ -1,5 +1,6 @@
 #include "telemetry/telemetry_line.h"
 
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -25,6 +26,9 @@ std::optional<std::uint64_t> count(const json& line, const char* key) {
   if (!value || *value > largest) return std::nullopt;
   return static_cast<std::uint64_t>(*value);
 }
+
+constexpr std::array<Amount, 4> amounts = {&Counters::instructions, &Counters::cycles, &Counters::llc_misses,
+                                           &Counters::throttled_s};
 
 double weight(const TelemetrySample& sample) { return static_cast<double>(sample.latency.samples.value_or(1)); }
 
@@ -91,7 +95,24 @@ TelemetrySample combine(const std::vector<TelemetrySample>& lines) {
   const bool known = rates > 0 && std::isfinite(rate);
   combined.latency.requests_per_s = known ? std::optional<double>(rate / static_cast<double>(rates)) : std::nullopt;
   combined.counters = lines.back().counters;
+  for (const Amount amount : amounts) {
+    std::optional<double>& sum = combined.counters.*amount;
+    sum.reset();
+    for (const TelemetrySample& line : lines) {
+      if (line.counters.*amount) sum = sum.value_or(0) + *(line.counters.*amount);
+    }
+    if (sum && !std::isfinite(*sum)) sum.reset();
+  }
   return combined;
+}
+
+std::vector<Amount> take_amounts(TelemetrySample& sample) {
+  std::vector<Amount> taken;
+  for (const Amount amount : amounts) {
+    if (sample.counters.*amount) taken.push_back(amount);
+    (sample.counters.*amount).reset();
+  }
+  return taken;
 }
 
 }  // namespace osml

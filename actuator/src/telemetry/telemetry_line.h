@@ -19,9 +19,15 @@ struct TelemetrySample {
 std::optional<TelemetrySample> parse_telemetry_line(std::string_view text);
 
 // Several lines of one interval as one. Means are weighted by samples (a line without samples weighs one), request
-// rates averaged, samples added, counters taken from the newest line. A percentile of a mixture lies between the
-// percentiles of its parts; we take those of the line with most samples (the newest of equals), so that a nearly idle
-// slice of time does not decide. `lines` is not empty.
+// rates averaged, samples and amounts of counters added, all other counters taken from the newest line. A percentile of
+// a mixture lies between the percentiles of its parts; we take those of the line with most samples (the newest of
+// equals), so that a nearly idle slice of time does not decide. `lines` is not empty.
 TelemetrySample combine(const std::vector<TelemetrySample>& lines);
+
+// A counter that is of a time, not of a moment.
+using Amount = std::optional<double> Counters::*;
+// What a line says of an interval that had none: an amount was of the interval before. Removes all amounts that the
+// sample has, and tells which.
+std::vector<Amount> take_amounts(TelemetrySample& sample);
 
 }  // namespace osml
