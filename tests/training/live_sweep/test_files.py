@@ -17,6 +17,7 @@ journals = pytest.importorskip("osml_training.live_sweep.journal")
 agent_file = pytest.importorskip("osml_training.live_sweep.agent_file")
 walking = pytest.importorskip("osml_training.live_sweep.walk")
 decisions = pytest.importorskip("osml_training.live_sweep.decisions")
+design = pytest.importorskip("osml_training.live_sweep.design")
 
 ABOUT = journals.Swept("web", "vm", 20, 0.1, None, 10.0, "p99", ["job"])
 
@@ -94,7 +95,9 @@ def test_services_that_cannot_be_swept_are_refused(tmp_path: Path) -> None:
 
 
 def test_only_the_agent_with_the_token_gets_decisions() -> None:
-    walk = walking.Walk("web", frozenset(), walking.Rails(), [journals.Condition()], [], lambda _: None)
+    walk = walking.Walk(
+        "web", frozenset(), walking.Rails(), [journals.Condition()], [], lambda _: None, design=design.next_cell
+    )
     seen = Observation("n", 1, 1.0, 1.0, Platform(id="vm", cores=2, cpus="0-1"), [Service("web", "lc", target_ms=10.0)])
     with decisions.Decisions(walk, "secret") as server:
         url, body = f"{server.url}/v1/decisions", msgspec.json.encode(seen)

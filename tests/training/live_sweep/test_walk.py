@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -17,6 +21,7 @@ from osml.simulator.mix import parse_mix
 walking = pytest.importorskip("osml_training.live_sweep.walk")
 journals = pytest.importorskip("osml_training.live_sweep.journal")
 design = pytest.importorskip("osml_training.live_sweep.design")
+running = pytest.importorskip("osml_training.live_sweep.run")
 
 Condition, Rails, Walk = journals.Condition, walking.Rails, walking.Walk
 
@@ -74,7 +79,10 @@ class Toy:
 
 
 def made(cells: list[Any], finished: tuple[Any, ...] = (), protected: str = "db", **rails: Any) -> Any:
-    return Walk("web", frozenset([protected]), Rails(**rails), [Condition()], list(finished), cells.append)
+    return Walk(
+        "web", frozenset([protected]), Rails(**rails), [Condition()], list(finished), cells.append,
+        design=design.next_cell,
+    )  # fmt: skip
 
 
 def test_a_node_without_ways_takes_few_cells_and_finds_the_edge() -> None:
@@ -89,6 +97,20 @@ def test_a_node_without_ways_takes_few_cells_and_finds_the_edge() -> None:
     assert len(cells) <= 8  # of 16
     assert all(len(cell.intervals) == 5 for cell in cells if cell.state == "met")
     assert toy.partition.cores_of("web") == 20  # everybody shares again
+
+
+def test_a_full_sweep_measures_every_cell_that_may_be_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def decided(_: Any, walk: Any, *__: Any) -> Generator[tuple[Any, Any]]:
+        Toy().run(walk)
+        yield SimpleNamespace(seen=[], error=None), SimpleNamespace(check=lambda: None)
+
+    monkeypatch.setattr(running, "_decided", decided)
+    about = journals.Swept("web", "toy", 20, 0.1, None, 10.0, "p99", ["db", "job"])
+    setup = running.Setup(Path("osml-agent"), {}, "web", frozenset(["db"]), design=design.every_cell)
+    walk, cells = running.sweep(setup, tmp_path / "set", about, lambda *_: None)
+    assert walk.complete
+    assert len({cell.cell for cell in cells}) == len(cells) == int(walk.room.allowed().sum())
 
 
 def test_a_service_far_beyond_its_target_ends_the_cell_at_once() -> None:

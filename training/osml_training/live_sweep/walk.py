@@ -20,7 +20,7 @@ from msgspec import Struct
 from osml.allocation.policy import Plan
 from osml.domain import Observation, Partition, Reason, Service
 from osml.policies.unmanaged import shared_by_all
-from osml_training.live_sweep.design import Bools, Cell, Floats, expected_cells, largest, next_cell
+from osml_training.live_sweep.design import Bools, Cell, Floats, expected_cells, largest
 from osml_training.live_sweep.journal import Condition, FinishedCell, Measured, Refused, Result, Silent, Unsafe, told_of
 from osml_training.live_sweep.room import Room, room_of
 
@@ -104,7 +104,8 @@ class Walk:
         finished: list[FinishedCell],
         on_cell: Callable[[FinishedCell], None],
         on_load: Callable[[float], None] = lambda _: None,
-        design: Design = next_cell,
+        *,
+        design: Design,
     ) -> None:
         self.service, self.protected, self.rails = service, protected, rails
         self.ended: str | None = None  # why; None while it goes on
