@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
@@ -16,6 +17,7 @@ from osml.domain import Assignment, Counters, Decision, Latency, Observation, Pa
 from osml.lab.trials.live.phases import GeneratorCost, LivePhase
 from osml.lab.trials.live.traces import write_traces
 from osml.lab.trials.records import Record
+from osml.predictors import FEATURES, feature_row
 
 live = pytest.importorskip("osml_training.collect.live")
 data = pytest.importorskip("osml_training.cli.data.app")
@@ -74,7 +76,7 @@ def test_agents_record_becomes_cases_with_nulls_for_what_a_vm_hides(tmp_path: Pa
     assert (first["p99_ms"], first["requests"], first["requests_per_s"], first["threads"]) == (3.0, 900, 450.0, 4)
     assert first["llc_misses_per_s"] == 1e6  # 2e6 in two seconds
     assert (first["neighbours"], first["neighbour_names"]) == (2, "be:stress,nginx")
-    assert first["neighbour_cores"] == 1.5 + 4.0  # nginx has a quota, stress may use all
+    assert first["neighbour_cores"] == 4.0  # nginx has a quota, stress may use all
     assert first["neighbour_bandwidth_gbps"] == 2.5
     assert first["neighbour_ways"] is None
     nginx = rows_of(tmp_path / "set", "nginx")
@@ -86,7 +88,38 @@ def test_ways_are_counted_where_the_cache_is_partitioned(tmp_path: Path) -> None
     live.take_over(tmp_path / "set", [record(tmp_path / "r", RDT, [2.0], mask="7")])
     row = rows_of(tmp_path / "set", "redis")[0]
     assert (row["cores"], row["ways"], row["cache_mib"]) == (2.0, 3, 6.0)
-    assert (row["neighbour_ways"], row["neighbour_cache_mib"]) == (22, 44.0)
+    assert (row["neighbour_ways"], row["neighbour_cache_mib"]) == (11, 22.0)  # both may use all
+
+
+LARGE = Platform(id="large", cores=36, cpus="0-35", ways=20, way_mib=2.25)
+TENTHS = msgspec.structs.replace(LARGE, cores=360, core_quantum=0.1)
+SHARED = {
+    "read back": (
+        LARGE,
+        {
+            "assignments": [
+                Assignment("redis", cpus="0-7", way_mask="f"),
+                Assignment("nginx", cpus="8-35", way_mask="ff0"),
+                Assignment("stress", cpus="8-35", way_mask="ff0"),
+            ]
+        },
+    ),
+    "partition": (LARGE, {"partition": Partition([Region(["redis"], 8, 4), Region(["nginx", "stress"], 28, 8)])}),
+    "quotas": (TENTHS, {"partition": Partition([Region(["redis"], 80, 4), Region(["nginx", "stress"], 280, 8)])}),
+}
+
+
+@pytest.mark.parametrize("how", SHARED)
+def test_a_row_has_what_a_policy_sees_of_the_interval_and_shared_cpus_once(tmp_path: Path, how: str) -> None:
+    platform, known = SHARED[how]
+    seen = msgspec.structs.replace(observation(0, 8.0, platform), **known)
+    (tmp_path / "r").write_bytes(msgspec.json.encode({"observation": seen, "decision": None}) + b"\n")
+    live.take_over(tmp_path / "set", [tmp_path / "r"])
+    [row] = rows_of(tmp_path / "set", "redis")
+    names = sorted(row.keys() & set(FEATURES))
+    found = np.array([row[name] for name in names], np.float32)  # None becomes NaN
+    np.testing.assert_array_equal(found, feature_row(seen, "redis", names))
+    assert (row["cores"], row["ways"], row["neighbour_cores"], row["neighbour_ways"]) == (8, 4, 28, 8)
 
 
 def test_a_service_without_measured_neighbours_has_no_sum(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from osml.datasets.dataset import DatasetDescription, same_collection, write_des
 from osml.datasets.description import Fingerprint, Provenance, metadata
 from osml.datasets.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema, write_options
 from osml.datasets.store import TRACES, whole_file
-from osml.domain.cpulist import parse_cpulist
+from osml.predictors.reach import Reach
 from osml_training.collect.live_files import LiveFile, Row, read_live
 from osml_training.collect.live_series import Left, estimated_loads, repeats, settling
 from osml_training.collect.machine import agreed
@@ -29,30 +30,20 @@ _COPIED = (
 )  # fmt: skip
 
 
-def _cores(row: Row, live: LiveFile) -> float:
-    """CPUs that it could use at the same time, in units of the quantum; all where nothing was assigned."""
-    cpus = float(live.platform.logical_cpus or 1)
-    if row.get("cpus"):
-        cpus = float(len(parse_cpulist(row["cpus"])))
-    if row.get("cpu_quota") is not None:
-        cpus = min(cpus, float(row["cpu_quota"]))
-    return max(1, round(cpus / live.quantum)) * live.quantum
-
-
-def _ways(row: Row, live: LiveFile) -> int | None:
-    if live.platform.llc_ways is None:
-        return None
-    return int(row["way_mask"], 16).bit_count() if row.get("way_mask") else live.platform.llc_ways
-
-
 def _total(values: list[float | None]) -> float | None:
     """The sum; None where a part of it was not measured."""
     return None if any(v is None for v in values) else sum(v for v in values if v is not None)
 
 
+def _known(ways: float) -> int | None:
+    return None if math.isnan(ways) else int(ways)
+
+
 def _case(row: Row, others: list[Row], live: LiveFile) -> Row:
-    cores, ways, mib = _cores(row, live), _ways(row, live), live.platform.way_mib
-    beside_ways = _total([_ways(other, live) for other in others])
+    """What a policy sees of the same interval, see `osml.predictors.features`, and what only a collector knows."""
+    reach: Reach = row["reach"]
+    cores = max(1, round(reach.cores / live.quantum)) * live.quantum
+    ways, beside_ways, mib = _known(reach.ways), _known(reach.beside_ways), live.platform.way_mib
     misses, seconds = row.get("llc_misses"), row["interval_s"]
     rate, samples = row.get("requests_per_s"), row.get("samples")
     names = sorted(("be:" if other["class"] == "be" else "") + other["service"] for other in others)
@@ -64,7 +55,7 @@ def _case(row: Row, others: list[Row], live: LiveFile) -> Row:
         "llc_misses_per_s": None if misses is None else misses / seconds,
         "requests": samples,
         "neighbours": len(others), "neighbour_names": ",".join(names) or None,
-        "neighbour_cores": _total([_cores(other, live) for other in others]),
+        "neighbour_cores": reach.beside_cores,
         "neighbour_ways": beside_ways,
         "neighbour_cache_mib": None if beside_ways is None or mib is None else beside_ways * mib,
         "neighbour_bandwidth_gbps": _total([other.get("bandwidth_gbps") for other in others]),

@@ -16,6 +16,7 @@ from osml.datasets.live_columns import SCHEMA as LIVE_SCHEMA
 from osml.datasets.store import SWEEP, open_parquet
 from osml.domain import DRY_RUN, Assignment, Latency, Observation, Platform, Service
 from osml.domain.cpu_names import folder_name
+from osml.predictors.reach import Reach, reaches, read_back
 
 Row = dict[str, Any]
 _T = TypeVar("_T")
@@ -39,8 +40,14 @@ class LiveFile:
     only: str | None = None  # the service that the file is about; None: all of them
 
 
-def _flat(observation: Observation, service: Service) -> Row:
-    """One service of an observation in the columns of `osml run live`, as far as they are used here."""
+def _interval(observation: Observation) -> list[Row]:
+    """The services of an observation."""
+    found = reaches(observation, [service.name for service in observation.services])
+    return [_flat(observation, service, reach) for service, reach in zip(observation.services, found, strict=True)]
+
+
+def _flat(observation: Observation, service: Service, reach: Reach) -> Row:
+    """One service in the columns of `osml run live`, as far as they are used here, and its reach."""
     own = next((a for a in observation.assignments if a.service == service.name), Assignment(service.name))
     latency = service.latency or Latency()
     found: Row = msgspec.to_builtins(service.counters) | msgspec.to_builtins(latency) | msgspec.to_builtins(own)
@@ -50,7 +57,7 @@ def _flat(observation: Observation, service: Service) -> Row:
         "phase": "", "seq": observation.seq, "platform": platform.id, "platform_cores": platform.cores,
         "core_quantum": platform.core_quantum, "platform_ways": platform.ways, "service": service.name,
         "class": service.kind, "target_ms": service.target_ms, "percentile": service.percentile,
-        "interval_s": observation.interval_s, "mba_percent": own.mba if percent else None,
+        "interval_s": observation.interval_s, "mba_percent": own.mba if percent else None, "reach": reach,
     }  # fmt: skip
 
 
@@ -98,7 +105,7 @@ def _read_record(file: Path) -> LiveFile:
             )
         first = first or observation
         _same_machine(file, number, first, observation)
-        intervals.append([_flat(observation, service) for service in observation.services])
+        intervals.append(_interval(observation))
     if first is None:
         raise InputError(f"{file}: contains no observation, expected a record of `osml-agent run --record`")
     provenance = Provenance("real", "osml-agent run --record")
@@ -142,7 +149,7 @@ def _read_sweep(file: Path) -> LiveFile:
         for observation in line.intervals:
             first = first or observation
             _same_machine(file, number, first, observation)
-            interval = [_flat(observation, one) for one in observation.services]
+            interval = _interval(observation)
             for row in interval:
                 if row["service"] == service:
                     row["offered_per_s"] = line.offered_per_s
@@ -173,6 +180,8 @@ def _read_traces(file: Path) -> LiveFile:
     whole: dict[tuple[str, int], list[Row]] = {}
     for row in rows:
         whole.setdefault((row["phase"], row["seq"]), []).append(row)
+    for interval in whole.values():
+        _add_reach(interval)
     fingerprint = Fingerprint(
         id=folder_name(first["platform"]),
         cpu_model=_cpu_model(first["platform"]),
@@ -182,6 +191,20 @@ def _read_traces(file: Path) -> LiveFile:
     )
     provenance = Provenance("real", str(said.get("program", "osml live")), settings={"policy": said.get("policy")})
     return LiveFile(fingerprint, float(first["core_quantum"]), provenance, list(whole.values()))
+
+
+def _add_reach(interval: list[Row]) -> None:
+    """Traces have what was read back, but no partition."""
+    first, names = interval[0], [row["service"] for row in interval]
+    platform = Platform(
+        first["platform"], first["platform_cores"], "", first["core_quantum"], ways=first["platform_ways"]
+    )
+    given = {
+        row["service"]: Assignment(row["service"], row.get("cpus"), row.get("cpu_quota"), way_mask=row.get("way_mask"))
+        for row in interval
+    }
+    for row in interval:
+        row["reach"] = read_back(platform, given, names, row["service"])
 
 
 def _cpu_model(name: str) -> str | None:
