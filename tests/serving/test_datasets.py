@@ -406,6 +406,18 @@ def test_a_check_that_can_not_be_made_does_not_hang_for_ever(tmp_path, monkeypat
     assert "No space left" in message
 
 
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_check_that_writes_without_end_is_ended(tmp_path, monkeypatch, stream):
+    real = asyncio.create_subprocess_exec
+
+    async def endless(*_command, **options):
+        return await real(sys.executable, "-c", f"import sys\nwhile True: sys.{stream}.write('a' * 65536)", **options)
+
+    monkeypatch.setattr(dataset_shelf.asyncio, "create_subprocess_exec", endless)
+    monkeypatch.setattr(dataset_shelf, "MAX_OUTPUT", 2**20)
+    assert asyncio.run(dataset_shelf._run_worker(tmp_path, tmp_path)) == "the check wrote more than 1 MiB"
+
+
 def test_records_of_refused_packages_do_not_stay_for_ever(tmp_path, monkeypatch):
     monkeypatch.setattr(dataset_shelf, "MAX_KEPT", 2)
     now_s = time.time()

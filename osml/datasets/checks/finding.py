@@ -13,10 +13,15 @@ MOST = 1000
 """Findings of a report; a data set with more has one fault, many times."""
 
 
+_LONGEST = {"file": 200, "column": 100, "message": 400}
+"""Characters of the texts of a finding, apart from the dots in their middle."""
+
+
 class Finding(msgspec.Struct, frozen=True):
     """One finding. `file` is relative to the data set; None where it is about more than one place.
 
-    Errors keep a data set from being accepted, warnings say what it is less good for.
+    Errors keep a data set from being accepted, warnings say what it is less good for. Texts quote the data, which may
+    be anybody's: of long ones the middle is left out.
     """
 
     severity: Severity
@@ -24,6 +29,12 @@ class Finding(msgspec.Struct, frozen=True):
     row_group: int | None
     column: str | None
     message: str
+
+    def __post_init__(self) -> None:
+        for name, most in _LONGEST.items():
+            text = getattr(self, name)
+            if text is not None and len(text) > most:
+                msgspec.structs.force_setattr(self, name, f"{text[: most // 2]} ... {text[len(text) - most // 2 :]}")
 
 
 class Report(msgspec.Struct):

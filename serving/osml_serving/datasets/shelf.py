@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +21,7 @@ from osml_serving.log import Log
 
 IDENTITY = r"^[0-9a-f]{64}$"
 CHECK_S = 1200.0
+MAX_OUTPUT = 4 * 2**20  # bytes; a thousand findings are less
 KEEP_S = 14 * 86_400.0  # the record of a package that was not accepted: so long its contributor can ask why
 MAX_KEPT = 1000  # such records
 RESERVE = 2**30  # bytes of the disk that contributions leave alone
@@ -220,13 +222,16 @@ async def _run_worker(package: Path, scratch: Path) -> dict[str, Any] | str:
     )
     try:
         async with asyncio.timeout(CHECK_S):
-            out, err = await process.communicate()
+            out, err = await asyncio.gather(_written(process, process.stdout), _written(process, process.stderr))
+            await process.wait()
     except TimeoutError:
         return f"the check took longer than {CHECK_S:g} s"
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
+    if max(len(out), len(err)) > MAX_OUTPUT:
+        return f"the check wrote more than {MAX_OUTPUT // 2**20} MiB"
     if process.returncode != 0:
         last = err.decode("utf-8", "replace").strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
         return f"the check failed: {last[0][:300]}"
@@ -234,3 +239,15 @@ async def _run_worker(package: Path, scratch: Path) -> dict[str, Any] | str:
         return msgspec.json.decode(out, type=dict[str, Any])
     except msgspec.MsgspecError as error:
         return f"the output of the check is invalid ({error})"
+
+
+async def _written(process: asyncio.subprocess.Process, stream: asyncio.StreamReader | None) -> bytes:
+    """What a worker writes to a pipe; it is killed when that is more than MAX_OUTPUT."""
+    found = bytearray()
+    while stream is not None and (part := await stream.read(2**16)):
+        found += part
+        if len(found) > MAX_OUTPUT:
+            with suppress(ProcessLookupError):
+                process.kill()
+            break
+    return bytes(found)

@@ -23,7 +23,7 @@ def check(package: Path, folder: Path) -> dict[str, Any]:
 
     An accepted package also has its `content`.
     """
-    from osml.datasets.checks.finding import document  # noqa: PLC0415 - not where pyarrow is not installed
+    from osml.datasets.checks.finding import Finding, document  # noqa: PLC0415 - not where pyarrow is not installed
     from osml.datasets.contribute import unpack_check  # noqa: PLC0415
     from osml.datasets.package import content_of, unpack  # noqa: PLC0415
     from osml.datasets.validate import validate  # noqa: PLC0415
@@ -35,7 +35,7 @@ def check(package: Path, folder: Path) -> dict[str, Any]:
         return found | ({"content": content_of(folder)} if found["accepted"] else {})
     except Failure as failure:
         message = str(failure).replace(f"{package}: ", "").replace(f"{folder}/", "")
-        finding = {"severity": "error", "file": None, "row_group": None, "column": None, "message": message}
+        finding = Finding("error", None, None, None, message)
         return {"accepted": False, "rows": 0, "runs": 0, "files": 0, "bytes": 0, "findings": [finding]}
 
 

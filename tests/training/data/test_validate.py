@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +21,7 @@ store = pytest.importorskip("osml.datasets.store")
 validating = pytest.importorskip("osml.datasets.validate")
 collecting = pytest.importorskip("osml_training.collect.collect")
 columns = pytest.importorskip("osml.datasets.checks.columns")
+finding = pytest.importorskip("osml.datasets.checks.finding")
 duplicates = pytest.importorskip("osml.datasets.checks.duplicates")
 surfaces = pytest.importorskip("osml.datasets.surfaces")
 personal = pytest.importorskip("osml.datasets.checks.personal")
@@ -507,6 +509,21 @@ def test_personal_data_in_names_are_found(text: str, what: str) -> None:
 )
 def test_ordinary_names_are_nobodys(text: str) -> None:
     assert list(personal.suspects(text)) == []
+
+
+def test_a_report_quotes_a_part_of_a_long_text(dataset: Path, traces: Path, rewrite: Rewrite) -> None:
+    """A megabyte of one letter is a few bytes of a package."""
+
+    def spoil(columns: dict[str, Any]) -> None:
+        for name in ("platform", "run", "percentile"):
+            columns[name][0] = "a" * 2_000_000
+        columns["b" * 2_000_000] = [0.0] * len(columns["run"])
+
+    rewrite(traces, spoil)
+    report = validating.validate(dataset)
+    assert {found.message.split(" ")[0] for found in report.findings} >= {"rows", "unknown"}
+    assert not report.accepted
+    assert len(msgspec.json.encode(finding.document(report))) < 2**20
 
 
 def test_long_texts_are_searched_in_proportion_to_their_length() -> None:
