@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from osml.datasets.surfaces import surfaces_of
 from osml.domain import Counters, Latency, Observation, Outcome, Platform, Service
 from osml.frontier import label
 from osml.lab.bench.scenario import Scenario
@@ -22,6 +23,7 @@ walking = pytest.importorskip("osml_training.live_sweep.walk")
 journals = pytest.importorskip("osml_training.live_sweep.journal")
 design = pytest.importorskip("osml_training.live_sweep.design")
 running = pytest.importorskip("osml_training.live_sweep.run")
+live = pytest.importorskip("osml_training.collect.live")
 
 Condition, Rails, Walk = journals.Condition, walking.Rails, walking.Walk
 
@@ -40,12 +42,13 @@ class Toy:
         self.written: Latency | None = None
         self.written_at = self.since = 0
         self.mute = False  # with too little it answers 4 times more, then no more
+        self.rate = 100.0
         self.before: Any = None
 
     def service(self, name: str, need: int, used: float) -> Service:
         units = None if self.partition is None else self.partition.cores_of(name)
         ms = 2.0 if units is None or units >= need else 200.0 if units < need - 1 else 20.0
-        latency = Latency(p99_ms=ms, samples=100 + self.seq, requests_per_s=100.0)
+        latency = Latency(p99_ms=ms, samples=100 + self.seq, requests_per_s=self.rate)
         if name == "web":
             quiet = self.mute and units is not None and units < need
             if quiet:
@@ -142,10 +145,35 @@ def test_a_service_that_falls_silent_does_not_meet_its_target_by_an_old_latency(
     assert walk.complete
     silent = [cell for cell in cells if cell.state == "silent"]
     assert silent
-    assert all(cell.latency_ms is None and len(cell.intervals) == 1 for cell in silent)
-    assert all(cell.intervals[0].services[0].latency is None for cell in silent)
+    assert all(cell.latency_ms is None and len(cell.intervals) == 3 for cell in silent)
+    assert all(one.services[0].latency is None for cell in silent for one in cell.intervals)
     assert all(np.isinf(walk.surface()[cell.cell[0] - 1, 0]) for cell in silent)
     assert min(cell.cell[0] for cell in cells if cell.state == "met") == 4
+
+
+def latencies_of_labels(cells: list[Any], folder: Path) -> Any:
+    """(cores,) what the labels say of the cells of web."""
+    journal = journals.Journal(folder, journals.Swept("web", "toy", 20, 0.1, None, 10.0, "p99", ["db", "job"]))
+    for cell in cells:
+        journal.add(cell)
+    journal.close()
+    live.take_over(folder, [folder / "sweep.jsonl"], simulated=True)
+    [file] = folder.rglob("*.parquet")
+    [surface] = surfaces_of(file)
+    return surface.latency_ms[:, 0]
+
+
+def test_a_slow_service_that_falls_silent_is_a_miss_in_the_labels_too(tmp_path: Path) -> None:
+    """In one interval a service with 5 requests/s may have had none: the silence of several says more."""
+    cells: list[Any] = []
+    walk, toy = made(cells), Toy()
+    toy.mute, toy.rate = True, 5.0
+    toy.run(walk)
+    assert walk.complete
+    silent = [cell.cell[0] for cell in cells if cell.state == "silent"]
+    assert silent
+    latency_ms = latencies_of_labels(cells, tmp_path / "set")
+    assert np.isinf([latency_ms[units - 1] for units in silent]).all()
 
 
 def test_a_source_that_is_slower_than_the_agent_is_waited_for() -> None:

@@ -44,7 +44,7 @@ class FinishedCell(msgspec.Struct, frozen=True, omit_defaults=True):
     """A cell (core units, ways; from 1), under `condition`, at `offered_per_s`, and the intervals measured in it.
 
     `latency_ms` is that of a cell that was `met` or `missed`, at the target's percentile. In a `silent` one nothing was
-    answered: its interval has no latency. `why` says what ended a cell before its time.
+    answered: its intervals are those of the silence, without a latency. `why` says what ended a cell before its time.
     """
 
     cell: tuple[int, int]

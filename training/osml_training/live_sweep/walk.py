@@ -18,6 +18,7 @@ import numpy as np
 from msgspec import Struct
 
 from osml.allocation.policy import Plan
+from osml.datasets.surfaces import SURELY
 from osml.domain import Observation, Partition, Reason, Service
 from osml.policies.unmanaged import shared_by_all
 from osml_training.live_sweep.design import Bools, Cell, Floats, expected_cells, largest
@@ -28,6 +29,9 @@ Design = Callable[[Floats, float, Bools], Cell | None]
 REFUSED = ("refused", "rolled_back", "failed")
 _SILENT = 3
 """Times that a new latency is due and does not come, after which the service counts as one that does not answer."""
+
+_ASKED = 1.01 * SURELY
+"""Requests that must have come by then, with room for the single precision of traces: else labels don't know it."""
 
 _DUE = 3
 """New latencies that tell how often they come."""
@@ -74,11 +78,11 @@ class Rest(Struct, frozen=True):
 
 
 class Trial(Struct, frozen=True):
-    """In a cell that is measured: new latencies, intervals since the last one, and the intervals that count."""
+    """In a cell that is measured: new latencies, the intervals since the last one, and the intervals that count."""
 
     cell: Cell
     count: int = 0
-    silent: int = 0
+    silent: tuple[Observation, ...] = ()
     intervals: tuple[Observation, ...] = ()
 
 
@@ -267,9 +271,10 @@ class Walk:
     ) -> tuple[Partition, str]:
         if troubled:
             return self._close(phase.cell, observation, Unsafe(f"{', '.join(troubled)} missed the target"))
-        silent = 0 if fresh else phase.silent + 1
-        if silent >= _SILENT * self._due:
-            return self._close(phase.cell, observation, Silent(), (_without_latency(observation, self.service),))
+        silent = () if fresh else (*phase.silent, observation)
+        if self._has_fallen_silent(silent):
+            quiet = tuple(_without_latency(one, self.service) for one in silent)
+            return self._close(phase.cell, observation, Silent(), quiet)
         latency_ms, target_ms = own.latency_ms, self._target_ms
         if fresh and latency_ms is not None and latency_ms > self.rails.far * target_ms:
             why = f"{latency_ms:.4g} ms, far beyond the target of {target_ms:g} ms"
@@ -282,6 +287,14 @@ class Walk:
         self._phase = Trial(phase.cell, count, silent, intervals)
         left = self.rails.settle + self.rails.samples - count
         return self._wanted, f"cell {_text(phase.cell)}: {left} intervals left"
+
+    def _has_fallen_silent(self, silent: tuple[Observation, ...]) -> bool:
+        """Whether a latency was due often, and many requests came that nobody answered."""
+        if len(silent) < _SILENT * self._due:
+            return False
+        load = self.load()
+        asked = load is None or load * sum(one.interval_s for one in silent) >= _ASKED
+        return asked or len(silent) >= self.rails.patience
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
