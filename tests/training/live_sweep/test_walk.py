@@ -43,11 +43,14 @@ class Toy:
         self.written_at = self.since = 0
         self.mute = False  # with too little it answers 4 times more, then no more
         self.rate = 100.0
+        self.late = 0  # with too little its queue takes so many intervals to grow
         self.before: Any = None
 
     def service(self, name: str, need: int, used: float) -> Service:
         units = None if self.partition is None else self.partition.cores_of(name)
         ms = 2.0 if units is None or units >= need else 200.0 if units < need - 1 else 20.0
+        if name == "web" and self.late and ms > 2.0:
+            ms = 2.0 if self.since <= self.late else 51.0
         latency = Latency(p99_ms=ms, samples=100 + self.seq, requests_per_s=self.rate)
         if name == "web":
             quiet = self.mute and units is not None and units < need
@@ -174,6 +177,19 @@ def test_a_slow_service_that_falls_silent_is_a_miss_in_the_labels_too(tmp_path: 
     assert silent
     latency_ms = latencies_of_labels(cells, tmp_path / "set")
     assert np.isinf([latency_ms[units - 1] for units in silent]).all()
+
+
+def test_a_service_that_is_far_beyond_its_target_after_a_while_misses_it_in_the_labels_too(tmp_path: Path) -> None:
+    """Ten intervals of 2 ms and one of 51 ms have a mean that meets 10 ms."""
+    cells: list[Any] = []
+    walk, toy = made(cells, samples=20), Toy()
+    toy.late = 12
+    toy.run(walk, most=3000)
+    assert walk.complete
+    far = [cell.cell[0] for cell in cells if "far beyond" in cell.why]
+    assert far
+    latency_ms = latencies_of_labels(cells, tmp_path / "set")
+    assert [latency_ms[units - 1] for units in far] == [51.0] * len(far)
 
 
 def test_a_source_that_is_slower_than_the_agent_is_waited_for() -> None:

@@ -278,7 +278,8 @@ class Walk:
         latency_ms, target_ms = own.latency_ms, self._target_ms
         if fresh and latency_ms is not None and latency_ms > self.rails.far * target_ms:
             why = f"{latency_ms:.4g} ms, far beyond the target of {target_ms:g} ms"
-            return self._close(phase.cell, observation, Measured(latency_ms, why), (*phase.intervals, observation))
+            # It alone: labels take the mean of all intervals, and quick ones before it could make that meet the target.
+            return self._close(phase.cell, observation, Measured(latency_ms, why), (observation,))
         count = phase.count + fresh
         counts = fresh and count > self.rails.settle
         intervals = (*phase.intervals, observation) if counts else phase.intervals
