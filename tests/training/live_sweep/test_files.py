@@ -11,12 +11,16 @@ import pytest
 import yaml
 
 from osml.base.failure import InputError
+from osml.datasets.dataset import DatasetDescription, write_description
+from osml.datasets.description import Provenance
 from osml.domain import Observation, Platform, Service
 
 journals = pytest.importorskip("osml_training.live_sweep.journal")
 agent_file = pytest.importorskip("osml_training.live_sweep.agent_file")
 walking = pytest.importorskip("osml_training.live_sweep.walk")
 decisions = pytest.importorskip("osml_training.live_sweep.decisions")
+running = pytest.importorskip("osml_training.live_sweep.run")
+command = pytest.importorskip("osml_training.cli.data.sweep")
 design = pytest.importorskip("osml_training.live_sweep.design")
 
 ABOUT = journals.Swept("web", "vm", 20, 0.1, None, 10.0, "p99", ["job"])
@@ -109,3 +113,38 @@ def test_only_the_agent_with_the_token_gets_decisions() -> None:
         assert answer.status_code == 200
         assert answer.json()["policy"] == "sweep"
         assert answer.json()["partition"]["regions"] == [{"owners": ["web"], "cores": 2, "ways": 0}]
+
+
+SEEN = Observation("n", 1, 1.0, 1.0, Platform(id="vm", cores=2, cpus="0-1"), [Service("web", "lc", target_ms=10.0)])
+
+
+def of_another_program(folder: Path) -> Path:
+    folder.mkdir()
+    write_description(folder, DatasetDescription("set", Provenance("virtual", "osml data collect"), []))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("platform", "words"), [("vm", "contains another collection"), ("../x", "platform is '../x', expected 1 to 63")]
+)
+def test_a_sweep_that_could_not_be_kept_does_not_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str, words: str
+) -> None:
+    folder = of_another_program(tmp_path / "set") if platform == "vm" else tmp_path / "set"
+    seen = msgspec.structs.replace(SEEN, platform=msgspec.structs.replace(SEEN.platform, id=platform))
+    monkeypatch.setattr("osml.lab.trials.children.interrupt_on_signals", lambda: None)
+    monkeypatch.setattr(running, "look", lambda *_: [seen])
+    monkeypatch.setattr(running, "sweep", lambda *_: pytest.fail("it began"))
+    setup = running.Setup(Path("osml-agent"), {}, "web", frozenset())
+    with pytest.raises(InputError, match=words):
+        command._run(setup, folder, simulated=True, dry_run=False, yes=True, json=False)
+
+
+def test_rows_that_cannot_be_kept_are_an_error_and_no_rows_are_none(tmp_path: Path) -> None:
+    journal = journals.Journal(of_another_program(tmp_path / "set"), ABOUT)
+    with pytest.raises(InputError, match="contains another collection"):
+        command._write(tmp_path / "set", None, simulated=True)
+    journal.close()
+    journals.Journal(tmp_path / "empty", ABOUT).close()
+    assert command._write(tmp_path / "empty", None, simulated=True) == 0
+    assert command._write(tmp_path / "nowhere", None, simulated=True) == 0

@@ -18,8 +18,9 @@ from osml.datasets.dataset import DatasetDescription, same_collection, write_des
 from osml.datasets.description import Fingerprint, Provenance, metadata
 from osml.datasets.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema, write_options
 from osml.datasets.store import TRACES, whole_file
+from osml.domain import Observation
 from osml.predictors.reach import Reach
-from osml_training.collect.live_files import LiveFile, Row, read_live
+from osml_training.collect.live_files import LiveFile, Row, one_interval, read_live
 from osml_training.collect.live_series import Left, estimated_loads, repeats, settling
 from osml_training.collect.machine import agreed
 
@@ -185,6 +186,15 @@ def take_over(
         if done is not None:
             done(file, sum(len(rows) for rows in by_service.values()))
     return Taken(rows_total, list(platforms.values()), left)
+
+
+def check_before(folder: Path, observation: Observation, machine: Fingerprint | None, *, simulated: bool) -> None:
+    """Raise the InputError of `take_over` before hours of measuring: where `folder` can't have what this node sends."""
+    same_collection(folder, _description(folder, [], simulated=simulated))
+    live = one_interval(observation)
+    _check_names(live, folder)
+    if machine is not None:
+        agreed(live.platform, machine)
 
 
 def describe_live(folder: Path, platforms: list[Fingerprint], *, simulated: bool = False) -> None:

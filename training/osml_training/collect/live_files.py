@@ -40,6 +40,17 @@ class LiveFile:
     only: str | None = None  # the service that the file is about; None: all of them
 
 
+class NothingMeasuredError(InputError):
+    """A sweep without an interval: it may have ended before its first cell."""
+
+
+def one_interval(observation: Observation) -> LiveFile:
+    """An observation as a file that has nothing else."""
+    platform = observation.platform
+    provenance = Provenance("real", "osml data sweep")
+    return LiveFile(_fingerprint(platform), platform.core_quantum, provenance, [_interval(observation)])
+
+
 def _interval(observation: Observation) -> list[Row]:
     """The services of an observation."""
     found = reaches(observation, [service.name for service in observation.services])
@@ -155,7 +166,7 @@ def _read_sweep(file: Path) -> LiveFile:
                     row["offered_per_s"] = line.offered_per_s
             rows.append(interval)
     if first is None:
-        raise InputError(f"{file}: no cell of the sweep was measured")
+        raise NothingMeasuredError(f"{file}: no cell of the sweep was measured")
     provenance = Provenance("real", "osml data sweep")
     return LiveFile(_fingerprint(first.platform), first.platform.core_quantum, provenance, rows, salt, service)
 
