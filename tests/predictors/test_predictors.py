@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from osml.base.failure import InputError
+from osml.base.json_file import MissingFileError, read_json
 from osml.domain import Assignment, CacheDomain, Counters, Latency, Observation, Partition, Platform, Region, Service
 from osml.predictors import (
     FEATURES,
@@ -246,6 +247,25 @@ def test_a_manifest_that_leaves_its_folder_is_refused(tmp_path: Path) -> None:
     }
     (tmp_path / "manifest.json").write_text(json.dumps({"models": [entry]}), "utf-8")
     with pytest.raises(InputError, match="not a plain name"):
+        load_manifest(tmp_path)
+
+
+class Named(msgspec.Struct):
+    name: str
+    more: dict[str, object] = {}
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b'{"name": 1}', b'{"name": "\xff"}', b'{"name": "a", "more": {"b": ' + b"[" * 100_000]
+)
+def test_what_is_wrong_with_a_json_file_is_one_sentence(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "manifest.json"
+    with pytest.raises(MissingFileError, match=r"manifest.json can't be read \(No such file .*\), expected a model"):
+        read_json(file, Named, "a model")
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=r"manifest\.json: ."):
+        read_json(file, Named)
+    with pytest.raises(InputError, match=r"manifest\.json: ."):
         load_manifest(tmp_path)
 
 

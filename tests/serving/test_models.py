@@ -218,7 +218,9 @@ def test_a_model_without_a_checksum_is_refused(folder, unlisted):
     assert f"no checksum of {unlisted}" in shelf.refused[0].reason
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b'{"models":[{"name":"../../etc"}]}', None])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b'{"models":[{"name":"\xff"}]}', b'{"models":[{"name":"../../etc"}]}', None]
+)
 def test_without_a_manifest_everything_stays(folder, content):
     shelf = ModelShelf(folder)
     shelf.reload()

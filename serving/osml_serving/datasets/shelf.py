@@ -16,6 +16,7 @@ from typing import Any, Literal
 import msgspec
 
 from osml.base.failure import InputError
+from osml.base.json_file import from_json, read_json
 from osml_serving.child_process import ONE_THREAD, environment_without_secrets
 from osml_serving.log import Log
 
@@ -122,8 +123,8 @@ class DatasetShelf:
         if not re.match(IDENTITY, identity):
             return None
         try:
-            return msgspec.json.decode((self.folder / f"{identity}.json").read_bytes(), type=DatasetRecord)
-        except (OSError, msgspec.MsgspecError):
+            return read_json(self.folder / f"{identity}.json", DatasetRecord)
+        except InputError:
             return None
 
     def package(self, identity: str) -> Path | None:
@@ -236,9 +237,9 @@ async def _run_worker(package: Path, scratch: Path) -> dict[str, Any] | str:
         last = err.decode("utf-8", "replace").strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
         return f"the check failed: {last[0][:300]}"
     try:
-        return msgspec.json.decode(out, type=dict[str, Any])
-    except msgspec.MsgspecError as error:
-        return f"the output of the check is invalid ({error})"
+        return from_json(out, dict[str, Any], "the output of the check is invalid")
+    except InputError as error:
+        return str(error)
 
 
 async def _written(process: asyncio.subprocess.Process, stream: asyncio.StreamReader | None) -> bytes:

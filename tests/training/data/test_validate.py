@@ -684,3 +684,8 @@ def test_damaged_bytes_are_findings_never_a_traceback(dataset: Path, traces: Pat
         traces.write_bytes(bytes(damaged))
         found += not validating.validate(traces).accepted
     assert found >= 20
+
+
+def test_a_description_that_is_no_text_is_a_finding(dataset: Path) -> None:
+    (dataset / "dataset.json").write_bytes(b'{"name": "\xff"}')
+    assert any("dataset.json: 'utf-8' codec" in found.message for found in check(dataset).report.findings)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from osml.base.failure import InputError
+from osml.base.json_file import NO_JSON, from_json
 from osml.datasets.description import Fingerprint, Provenance
 from osml.datasets.live_columns import SCHEMA as LIVE_SCHEMA
 from osml.datasets.store import SWEEP, open_parquet
@@ -82,7 +83,7 @@ def _decoded(file: Path, kind: type[_T], what: str) -> Iterator[tuple[int, _T]]:
     for number, line in enumerate(lines, start=1):
         try:
             yield number, msgspec.json.decode(line, type=kind)
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except NO_JSON as error:
             if number == len(lines) > 1 and not content.endswith(b"\n"):
                 return
             raise InputError(f"{file}: line {number} is not {what} ({error})") from None
@@ -178,7 +179,7 @@ def _read_traces(file: Path) -> LiveFile:
         raise InputError(
             f"{file}: osml.schema is {keys.get(b'osml.schema')!r}, expected {LIVE_SCHEMA} of `osml run live`"
         )
-    said = msgspec.json.decode(keys.get(b"osml.provenance", b"{}"), type=dict[str, Any])
+    said = from_json(keys.get(b"osml.provenance", b"{}"), dict[str, Any], f"{file}: osml.provenance")
     rows: list[Row] = parquet.read().to_pylist()
     if not rows:
         raise InputError(f"{file}: contains no row")

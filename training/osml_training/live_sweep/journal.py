@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from osml.base.failure import InputError
+from osml.base.json_file import NO_JSON
 from osml.datasets.store import SWEEP
 from osml.domain import Observation
 
@@ -115,7 +116,7 @@ def read(folder: Path) -> tuple[Swept, list[FinishedCell]] | None:
             return None
         about = msgspec.json.decode(lines[0], type=_Header).sweep
         return about, [msgspec.json.decode(line, type=FinishedCell) for line in lines[1:]]
-    except msgspec.MsgspecError as error:
+    except NO_JSON as error:
         raise InputError(f"{file} is not the journal of a sweep ({error}): use another folder") from None
 
 
