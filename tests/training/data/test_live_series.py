@@ -18,6 +18,8 @@ from osml.domain.cpu_names import folder_name, short_name
 series = pytest.importorskip("osml_training.collect.live_series")
 live = pytest.importorskip("osml_training.collect.live")
 data = pytest.importorskip("osml_training.cli.data.app")
+runs = pytest.importorskip("osml_training.tables.runs")
+splits = pytest.importorskip("osml_training.train.splits")
 
 CPU = "Intel(R) Xeon(R) CPU E5-2697 v4 @ 2.30GHz"
 NODE = Platform(id=CPU, cores=20, cpus="0-1", core_quantum=0.1)
@@ -45,14 +47,14 @@ def record(path: Path, observations: list[Observation]) -> Path:
     return path
 
 
-def walk(seed: int = 0) -> list[Observation]:
+def walk(seed: int = 0, rate: float = 1000.0) -> list[Observation]:
     """Six quotas, ten intervals of each; under 0.3 CPUs the target is missed."""
     draw = np.random.default_rng(seed)
     found: list[Observation] = []
     for quota in (0.6, 0.5, 0.4, 0.3, 0.2, 0.1):
         for _ in range(10):
             p99_ms = (2.0 if quota >= 0.3 else 60.0) * float(draw.uniform(0.9, 1.1))
-            found.append(interval(len(found), quota, 1000.0, p99_ms, draw))
+            found.append(interval(len(found), quota, rate, p99_ms, draw))
     return found
 
 
@@ -82,6 +84,24 @@ def test_every_row_says_that_its_load_was_estimated(tmp_path: Path) -> None:
     assert 950 < loads.pop() < 1050
     file = next((tmp_path / "set").rglob("*.parquet"))
     assert b"is estimated from the answered requests" in pq.read_schema(file).metadata[b"osml.provenance"]
+
+
+def test_records_of_one_load_are_in_one_part(tmp_path: Path) -> None:
+    """Arrivals of one load make 1003/s of one record and 1031/s of another."""
+    rates = (1003.0, 1031.0, 3000.0)
+    files = [record(tmp_path / str(rate), walk(seed, rate)) for seed, rate in enumerate(rates)]
+    live.take_over(tmp_path / "set", files)
+    loads = sorted(
+        (file.stem, rate, run)
+        for file in (tmp_path / "set").rglob("*.parquet")
+        for run, rate in runs.rates_of(file).items()
+    )
+    assert len(loads) == 3
+    assert len({rate for _, rate, _ in loads}) == 2
+    low = [runs.RunKey("p", "redis", run, None, 5, 1, rate) for _, rate, run in loads if rate < 2000]
+    assert len(low) == 2
+    for seed in range(50):
+        assert len({splits.part_of(key, splits.Split(unseen=(), seed=seed)) for key in low}) == 1
 
 
 def test_lines_that_were_read_twice_count_once(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from osml.datasets.store import TRACES, whole_file
 from osml.domain import Observation
 from osml.predictors.reach import Reach
 from osml_training.collect.live_files import LiveFile, Row, one_interval, read_live
-from osml_training.collect.live_series import Left, estimated_loads, repeats, settling
+from osml_training.collect.live_series import ESTIMATED, Left, estimated_loads, repeats, settling
 from osml_training.collect.machine import agreed
 
 _COPIED = (
@@ -132,12 +132,6 @@ class Taken(NamedTuple):
     left: Left = Left()
 
 
-_ESTIMATED = (
-    "offered_per_s of services without a known generator is estimated from the answered requests: loads within a "
-    "quarter of each other are one load, and a service without CPU time left has the last load known"
-)
-
-
 def take_over(
     folder: Path,
     files: list[Path],
@@ -168,7 +162,7 @@ def take_over(
         left = Left(left.repeated + found.left.repeated, left.settling + found.left.settling)
         settings = live.provenance.settings | {"core_quantum": live.quantum} | ({"settle": settle} if settle else {})
         kind = "virtual" if simulated else "real"
-        notes = [*live.provenance.notes, *([_ESTIMATED] if found.estimated else [])]
+        notes = [*live.provenance.notes, *([ESTIMATED] if found.estimated or live.estimated else [])]
         provenance = msgspec.structs.replace(live.provenance, settings=settings, kind=kind, notes=notes)
         schema = arrow_schema(TRACE_COLUMNS, metadata(TRACES_SCHEMA, provenance, live.platform))
         by_service: dict[str, list[Row]] = {}

@@ -39,6 +39,7 @@ class LiveFile:
     intervals: list[list[Row]] = field(default_factory=list[list[Row]])
     salt: str = ""  # tells its runs from those of other files; a file that grows keeps it
     only: str | None = None  # the service that the file is about; None: all of them
+    estimated: bool = False  # its loads are none that a generator was told
 
 
 class NothingMeasuredError(InputError):
@@ -142,11 +143,16 @@ class _SweepHead(msgspec.Struct, frozen=True):
     service: str
 
 
+class _Condition(msgspec.Struct, frozen=True):
+    load: float | None = None
+
+
 class _SweepLine(msgspec.Struct, frozen=True):
     """The first line of a sweep, or a finished cell."""
 
     sweep: _SweepHead | None = None
     id: str = ""
+    condition: _Condition = _Condition()
     offered_per_s: float | None = None
     intervals: list[Observation] = []
 
@@ -154,10 +160,11 @@ class _SweepLine(msgspec.Struct, frozen=True):
 def _read_sweep(file: Path) -> LiveFile:
     """The measured intervals of a sweep; their load is that of their cell."""
     rows: list[list[Row]] = []
-    service, salt, first = "", "", None
+    service, salt, first, estimated = "", "", None, False
     for number, line in _decoded(file, _SweepLine, "a cell of a sweep"):
         if line.sweep is not None:
             service, salt = line.sweep.service, line.id
+        estimated |= bool(line.intervals) and line.condition.load is None
         for observation in line.intervals:
             first = first or observation
             _same_machine(file, number, first, observation)
@@ -169,7 +176,8 @@ def _read_sweep(file: Path) -> LiveFile:
     if first is None:
         raise NothingMeasuredError(f"{file}: no cell of the sweep was measured")
     provenance = Provenance("real", "osml data sweep")
-    return LiveFile(_fingerprint(first.platform), first.platform.core_quantum, provenance, rows, salt, service)
+    quantum = first.platform.core_quantum
+    return LiveFile(_fingerprint(first.platform), quantum, provenance, rows, salt, service, estimated)
 
 
 def _read_traces(file: Path) -> LiveFile:

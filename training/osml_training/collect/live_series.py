@@ -20,6 +20,13 @@ _BUSY = 0.85
 """From this share of its CPUs on a service may answer less than it is asked: its rate is no load then."""
 
 
+ESTIMATED = (
+    "offered_per_s of services without a known generator is estimated from the answered requests: loads within a "
+    "quarter of each other are one load, and a service without CPU time left has the last load known"
+)
+"""A note of traces whose loads nobody told."""
+
+
 class Left(NamedTuple):
     """Intervals that are no cases, and why."""
 
@@ -66,7 +73,7 @@ def estimated_loads(rows: Sequence[Row], cores: Sequence[float]) -> list[float |
             last = rate
             known.append(rate)
     smooth = [None if value is None else _around(known, k) for k, value in enumerate(known)]
-    bands = _bands([value for value in smooth if value is not None])
+    bands = banded([value for value in smooth if value is not None])
     return [None if value is None else bands[value] for value in smooth]
 
 
@@ -74,7 +81,7 @@ def _around(known: Sequence[float | None], k: int) -> float:
     return median(value for value in known[max(0, k - _WINDOW) : k + _WINDOW + 1] if value is not None)
 
 
-def _bands(values: list[float]) -> dict[float, float]:
+def banded(values: list[float]) -> dict[float, float]:
     """The load of each value: values from the smallest of a band to _BAND times it are one."""
     out: dict[float, float] = {}
     band: list[float] = []
