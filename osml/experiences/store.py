@@ -23,6 +23,8 @@ from osml.experiences.tables import EXPERIENCES
 MAX_PAYLOAD = 8 * 2**20  # bytes of one experience; the server accepts bodies far smaller
 PRUNE_EVERY = 1000  # rows
 LONGEST_REST_S = 86_400.0  # between two rows of a store in use; where it was longer, old rows stay until a restart
+_AWAY = ("08", "57P", "53300", "57014", "55P03")
+"""PostgreSQL's SQLSTATE: the connection, a shutdown, too many connections, a statement or a lock that took too long."""
 COLUMNS = EXPERIENCES.c
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Experience).decode
@@ -229,12 +231,20 @@ class Store:
 
     def _failed(self, error: SQLAlchemyError) -> StoreError:
         """What the database said, in its words; of another kind where nobody answers."""
-        away = self._engine.dialect.name != "sqlite" and isinstance(error, OperationalError | InterfaceError)
+        away = self._engine.dialect.name != "sqlite" and _does_not_answer(error)
         return (StoreAwayError if away else StoreError)(first_line(error))
 
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
+
+
+def _does_not_answer(error: SQLAlchemyError) -> bool:
+    """Whether the database can't be reached, or took too long. One whose disk is full answers, and takes nothing."""
+    if not isinstance(error, OperationalError | InterfaceError):
+        return False
+    state: str | None = getattr(error.orig, "sqlstate", None)  # none where there is no connection to tell it
+    return error.connection_invalidated or state is None or state.startswith(_AWAY)
 
 
 def _row(experience: Experience, received_s: float) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import zlib
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -456,6 +457,59 @@ def test_a_read_does_not_end_that_the_store_takes_nothing(monkeypatch, make_expe
     writer.stop()
     nothing = "the experience store takes nothing: read-only"
     assert told_of == [None, nothing, "the database of the experience store does not answer: gone", nothing, None]
+
+
+class SaidError(Exception):
+    """What psycopg raises."""
+
+    def __init__(self, sqlstate: str | None) -> None:
+        super().__init__("could not extend file")
+        self.sqlstate = sqlstate
+
+
+def failing_store(error: OperationalError) -> Store:
+    """On a PostgreSQL that has nothing else to say."""
+
+    def begin():
+        raise error
+
+    dialect = SimpleNamespace(name="postgresql")
+    return Store(SimpleNamespace(dialect=dialect, begin=begin, dispose=lambda: None))
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "lost", "away"),
+    [
+        ("53100", False, False),  # the disk is full
+        ("40P01", False, False),  # deadlock
+        ("08006", False, True),
+        ("57P01", False, True),
+        ("55P03", False, True),
+        ("57014", False, True),
+        (None, False, True),  # nobody is there to tell one
+        ("53100", True, True),
+    ],
+)
+def test_only_a_database_that_does_not_answer_is_away(make_experience, sqlstate, lost, away):
+    store = failing_store(OperationalError("INSERT", {}, SaidError(sqlstate), connection_invalidated=lost))
+    with pytest.raises(StoreError, match="could not extend file") as caught:
+        store.add([make_experience(0)])
+    assert isinstance(caught.value, StoreAwayError) == away
+
+
+def test_a_full_disk_of_postgresql_stays_said_while_it_can_be_read(make_experience):
+    told_of: list[str | None] = []
+    writer = Writer(lambda: failing_store(OperationalError("INSERT", {}, SaidError("53100"))), told_of.append)
+    writer.start()
+
+    async def play():
+        with pytest.raises(StoreError, match="could not extend file"):
+            await writer.add([make_experience(0)])
+        await writer.call(lambda _store: "read")
+
+    asyncio.run(play())
+    writer.stop()
+    assert told_of == [None, "the experience store takes nothing: could not extend file"]
 
 
 def test_a_batch_that_is_stored_is_not_said_to_have_failed(tmp_path, make_experience, monkeypatch):
