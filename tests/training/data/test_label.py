@@ -103,6 +103,19 @@ def test_reference_labelling_is_the_published_rule(tmp_path: Path) -> None:
     assert row["labelling"] == "reference"
 
 
+def test_the_fingerprint_of_a_training_is_that_of_its_labels_too(tmp_path: Path) -> None:
+    file = write(tmp_path, cliff())
+    traces = store.dataset_fingerprint(tmp_path)
+    labelled(file)
+    first = store.dataset_fingerprint(tmp_path, "labels")
+    labelled(file, "reference")
+    other = store.dataset_fingerprint(tmp_path, "labels")
+    labelled(file)
+    assert len({traces, first, other}) == 3
+    assert store.dataset_fingerprint(tmp_path, "labels") == first
+    assert store.dataset_fingerprint(tmp_path) == traces
+
+
 def test_samples_without_a_latency_are_left_out_of_the_mean(tmp_path: Path) -> None:
     latency = cliff(3)
     latency[:, :, 1] = np.nan

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from osml.base.failure import InputError
-from osml.datasets.store import dataset_fingerprint
+from osml.datasets.store import LABELS, dataset_fingerprint
 from osml.predictors import ModelMetadata, load_predictor
 from osml.predictors.metadata import CARD, METADATA, ONNX
 from osml_training.evaluate.evaluate import config_of, evaluate
@@ -60,8 +60,8 @@ def calibrate(
             f"model '{old.name}': service_folds is {config.service_folds}, expected at least 2 to leave groups of "
             "services out; set --folds"
         )
-    found = dataset_fingerprint(dataset)
-    if found != old.dataset_fingerprint:
+    found = dataset_fingerprint(dataset, LABELS)
+    if old.dataset_fingerprint not in (found, dataset_fingerprint(dataset)):  # older models have that of the traces
         raise InputError(
             f"data set '{dataset}' has fingerprint {found[:12]}..., expected {old.dataset_fingerprint[:12]}..., "
             f"the data set of the training of model '{old.name}'"
