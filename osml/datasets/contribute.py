@@ -42,13 +42,12 @@ class Package(NamedTuple):
 
 def refused(report: Report) -> InputError:
     """Why a data set is not handed on."""
-    errors = [finding for finding in report.findings if finding.severity == "error"]
-    first = errors[0]
+    first, errors = report.first_error, report.counts["error"]
     where = "".join(
         f"{text}: " for text in (first.file, first.row_group is not None and f"row group {first.row_group}") if text
     )
     return InputError(
-        f"the data set has {len(errors)} errors; the first: {where}{first.message}; all: `osml learn data validate`"
+        f"the data set has {errors} errors; the first: {where}{first.message}; all: `osml learn data validate`"
     )
 
 

@@ -91,7 +91,7 @@ class Source:
             unpack_check(package)
             report = validate(inside)
             if not report.accepted:
-                raise InputError(f"data set {wanted.id[:12]} has errors: {report.findings[0].message}")
+                raise InputError(f"data set {wanted.id[:12]} has errors: {report.first_error.message}")
             shutil.move(inside, folder)
         return msgspec.structs.replace(wanted, content=content_of(folder), rows=report.rows)
 
@@ -173,7 +173,7 @@ def write_index(folder: Path) -> Index:
             unpack_check(package)
             report = validate(Path(scratch))
             if not report.accepted:
-                raise InputError(f"{package}: {report.findings[0].message}")
+                raise InputError(f"{package}: {report.first_error.message}")
             content = content_of(Path(scratch))
         size = package.stat().st_size
         offered.append(Offered(sha256(package), size, report.rows, report.runs, content, file=package.name))

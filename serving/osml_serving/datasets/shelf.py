@@ -22,7 +22,7 @@ from osml_serving.log import Log
 
 IDENTITY = r"^[0-9a-f]{64}$"
 CHECK_S = 1200.0
-MAX_OUTPUT = 4 * 2**20  # bytes; a thousand findings are less
+MAX_OUTPUT = 4 * 2**20  # bytes; thousands of findings are less
 KEEP_S = 14 * 86_400.0  # the record of a package that was not accepted: so long its contributor can ask why
 MAX_KEPT = 1000  # such records
 RESERVE = 2**30  # bytes of the disk that contributions leave alone

@@ -21,6 +21,7 @@ store = pytest.importorskip("osml.datasets.store")
 validating = pytest.importorskip("osml.datasets.validate")
 collecting = pytest.importorskip("osml_training.collect.collect")
 columns = pytest.importorskip("osml.datasets.checks.columns")
+contribute = pytest.importorskip("osml.datasets.contribute")
 finding = pytest.importorskip("osml.datasets.checks.finding")
 duplicates = pytest.importorskip("osml.datasets.checks.duplicates")
 surfaces = pytest.importorskip("osml.datasets.surfaces")
@@ -689,3 +690,15 @@ def test_damaged_bytes_are_findings_never_a_traceback(dataset: Path, traces: Pat
 def test_a_description_that_is_no_text_is_a_finding(dataset: Path) -> None:
     (dataset / "dataset.json").write_bytes(b'{"name": "\xff"}')
     assert any("dataset.json: 'utf-8' codec" in found.message for found in check(dataset).report.findings)
+
+
+def test_an_error_after_many_warnings_is_kept_and_each_error_counts() -> None:
+    report, place = finding.Report(), finding.Place("f")
+    report.add(place.warning(None, "odd") for _ in range(finding.MOST + 5))
+    assert report.accepted
+    report.add(place.error(None, f"wrong {k}") for k in range(finding.MOST + 7))
+    assert not report.accepted
+    assert report.counts == {"warning": finding.MOST + 5, "error": finding.MOST + 7}
+    kept = [found.severity for found in report.findings]
+    assert (kept.count("warning"), kept.count("error")) == (finding.MOST, finding.MOST)
+    assert "the data set has 1007 errors; the first: f: wrong 0" in str(contribute.refused(report))
