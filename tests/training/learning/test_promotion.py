@@ -171,6 +171,24 @@ def test_a_champion_that_was_exchanged_under_the_same_name_is_not_replaced(
     assert not list(models.glob("c-online-*"))
 
 
+def test_a_candidate_that_does_not_get_into_the_manifest_leaves_no_folder(
+    experiences: list[Experience],
+    models: Path,
+    fill: Callable[..., str],
+    job_of: Callable[..., LearnJob],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: Any) -> Any:
+        assert list(models.glob("c-online-*"))
+        raise Failure("the disk is full")
+
+    monkeypatch.setattr(promotion, "exchange", full)
+    with pytest.raises(Failure, match="the disk is full"):
+        learn(job_of(fill(experiences), models))
+    assert not list(models.glob("c-online-*"))
+    assert [entry.name for entry in load_manifest(models).models] == [CHAMPION]
+
+
 @pytest.mark.usefixtures("impatient_mlflow")
 def test_no_password_is_kept_of_an_address(
     experiences: list[Experience],
