@@ -117,6 +117,7 @@ def test_a_full_sweep_measures_every_cell_that_may_be_tried(tmp_path: Path, monk
     walk, cells = running.sweep(setup, tmp_path / "set", about, lambda *_: None)
     assert walk.complete
     assert len({cell.cell for cell in cells}) == len(cells) == int(walk.room.allowed().sum())
+    assert walk.progress() == (len(cells), len(cells))
 
 
 def test_a_service_far_beyond_its_target_ends_the_cell_at_once() -> None:

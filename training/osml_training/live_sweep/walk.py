@@ -21,7 +21,7 @@ from osml.allocation.policy import Plan
 from osml.datasets.surfaces import SURELY
 from osml.domain import Observation, Partition, Reason, Service
 from osml.policies.unmanaged import shared_by_all
-from osml_training.live_sweep.design import Bools, Cell, Floats, expected_cells, largest
+from osml_training.live_sweep.design import Bools, Cell, Floats, every_cell, expected_cells, largest
 from osml_training.live_sweep.journal import Condition, FinishedCell, Measured, Refused, Result, Silent, Unsafe, told_of
 from osml_training.live_sweep.room import Room, room_of
 
@@ -176,8 +176,11 @@ class Walk:
 
     def progress(self) -> tuple[int, int]:
         """Cells measured and about how many all surfaces take together."""
-        shape = self.room.shape if self.room else (1, 1)
-        total = len(self._conditions) * expected_cells(*shape)
+        each = 1
+        if self.room is not None:
+            every = int(self.room.allowed().sum())
+            each = every if self._design is every_cell else min(every, expected_cells(*self.room.shape))
+        total = len(self._conditions) * each
         return len(self._finished), max(total, len(self._finished))
 
     def _known_room(self) -> Room:
