@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import yaml
 
-from osml.base.failure import InputError
+from osml.base.failure import Failure, InputError
 from osml.datasets.dataset import DatasetDescription, write_description
 from osml.datasets.description import Provenance
 from osml.domain import Observation, Platform, Service
@@ -148,3 +148,40 @@ def test_rows_that_cannot_be_kept_are_an_error_and_no_rows_are_none(tmp_path: Pa
     journals.Journal(tmp_path / "empty", ABOUT).close()
     assert command._write(tmp_path / "empty", None, simulated=True) == 0
     assert command._write(tmp_path / "nowhere", None, simulated=True) == 0
+
+
+def test_the_sweep_of_another_machine_is_refused_before_and_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "set"
+    journals.Journal(folder, msgspec.structs.replace(ABOUT, platform="other")).close()
+    monkeypatch.setattr("osml.lab.trials.children.interrupt_on_signals", lambda: None)
+    monkeypatch.setattr(running, "look", lambda *_: [SEEN])
+    monkeypatch.setattr(running, "sweep", lambda *_: pytest.fail("it began"))
+    monkeypatch.setattr(command, "_write", lambda *_, **__: pytest.fail("it wrote traces"))
+    setup = running.Setup(Path("osml-agent"), {}, "web", frozenset())
+    with pytest.raises(InputError, match="is a sweep with platform 'other', now it is 'vm': use another folder"):
+        command._run(setup, folder, simulated=True, dry_run=True, yes=True, json=False)
+
+
+def test_what_ended_a_sweep_is_said_whatever_becomes_of_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That the node is not as before is not lost in what is wrong with the traces."""
+    wrote: list[Path] = []
+
+    def refuse(out: Path, *_: Any, **__: Any) -> int:
+        wrote.append(out)
+        raise InputError("the traces are of another machine")
+
+    def fail(*_: Any) -> None:
+        raise Failure("the node could not be restored: no; run it again")
+
+    monkeypatch.setattr("osml.lab.trials.children.interrupt_on_signals", lambda: None)
+    monkeypatch.setattr(running, "look", lambda *_: [SEEN])
+    monkeypatch.setattr(running, "sweep", fail)
+    monkeypatch.setattr(command, "_write", refuse)
+    setup = running.Setup(Path("osml-agent"), {}, "web", frozenset())
+    with pytest.raises(Failure, match="the node could not be restored"):
+        command._run(setup, tmp_path / "set", simulated=True, dry_run=False, yes=True, json=False)
+    assert wrote == [tmp_path / "set"]

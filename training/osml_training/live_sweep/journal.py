@@ -120,23 +120,34 @@ def read(folder: Path) -> tuple[Swept, list[FinishedCell]] | None:
         raise InputError(f"{file} is not the journal of a sweep ({error}): use another folder") from None
 
 
+def of_this_sweep(folder: Path, about: Swept) -> list[FinishedCell] | None:
+    """The finished cells of a folder; None where it has no sweep. InputError where it has the sweep of something else.
+
+    It writes nothing.
+    """
+    found = read(folder)
+    if found is None:
+        return None
+    before, cells = found
+    differs = [name for name in Swept.__struct_fields__ if getattr(before, name) != getattr(about, name)]
+    if differs:
+        raise InputError(
+            f"{folder / SWEEP} is a sweep with {differs[0]} {getattr(before, differs[0])!r}, now it is "
+            f"{getattr(about, differs[0])!r}: use another folder"
+        )
+    return cells
+
+
 class Journal:
     """The file, open for more cells."""
 
     def __init__(self, folder: Path, about: Swept) -> None:
         """Raises InputError where the folder has the sweep of something else."""
-        found = read(folder)
-        self.cells: list[FinishedCell] = []
+        found = of_this_sweep(folder, about)
+        self.cells: list[FinishedCell] = found or []
         file = folder / SWEEP
         folder.mkdir(parents=True, exist_ok=True)
         if found is not None:
-            before, self.cells = found
-            differs = [name for name in Swept.__struct_fields__ if getattr(before, name) != getattr(about, name)]
-            if differs:
-                raise InputError(
-                    f"{file} is a sweep with {differs[0]} {getattr(before, differs[0])!r}, now it is "
-                    f"{getattr(about, differs[0])!r}: use another folder"
-                )
             content = file.read_bytes()
             os.truncate(file, content.rfind(b"\n") + 1)
         self._file = file.open("ab")

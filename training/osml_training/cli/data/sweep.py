@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -143,9 +143,9 @@ def _run(setup: Setup, out: Path, *, simulated: bool, dry_run: bool, yes: bool, 
     from osml.lab.trials.children import interrupt_on_signals  # noqa: PLC0415
     from osml_training.collect.live import check_before  # noqa: PLC0415
     from osml_training.collect.machine import this_machine  # noqa: PLC0415
-    from osml_training.live_sweep.journal import CellState  # noqa: PLC0415
+    from osml_training.live_sweep.journal import CellState, of_this_sweep  # noqa: PLC0415
     from osml_training.live_sweep.room import room_of  # noqa: PLC0415
-    from osml_training.live_sweep.run import look, sweep, swept  # noqa: PLC0415
+    from osml_training.live_sweep.run import RUNNING, look, sweep, swept  # noqa: PLC0415
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     logs = out.parent / f"{out.name}.logs"
@@ -154,6 +154,8 @@ def _run(setup: Setup, out: Path, *, simulated: bool, dry_run: bool, yes: bool, 
     machine = None if simulated else this_machine("here")
     check_before(out, seen[-1], machine, simulated=simulated)
     room, about = room_of(seen, setup.service), swept(seen[-1], setup.service)
+    if not (out / RUNNING).exists():  # else the sweep restores the node first, and then says the same
+        of_this_sweep(out, about)
     if any(condition.mba is not None for condition in setup.conditions) and seen[-1].platform.mba is None:
         raise MachineError("--mba is given, but this node cannot throttle memory bandwidth: see `osml look doctor`")
     plan = _plan(setup, seen[-1], room)
@@ -178,8 +180,13 @@ def _run(setup: Setup, out: Path, *, simulated: bool, dry_run: bool, yes: bool, 
 
     try:
         walk, cells = sweep(setup, out, about, told)
-    finally:
-        kept = _write(out, machine, simulated=simulated)
+    except BaseException:
+        # What ended the sweep is what must be read: the node may not be as it was.
+        with suppress(Failure, OSError):
+            of_this_sweep(out, about)
+            _write(out, machine, simulated=simulated)
+        raise
+    kept = _write(out, machine, simulated=simulated)
     states = {state: sum(cell.state == state for cell in cells) for state in get_args(CellState)}
     document: dict[str, Any] = {
         "dataset": str(out),
