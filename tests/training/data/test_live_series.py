@@ -86,22 +86,45 @@ def test_every_row_says_that_its_load_was_estimated(tmp_path: Path) -> None:
     assert b"is estimated from the answered requests" in pq.read_schema(file).metadata[b"osml.provenance"]
 
 
-def test_records_of_one_load_are_in_one_part(tmp_path: Path) -> None:
-    """Arrivals of one load make 1003/s of one record and 1031/s of another."""
-    rates = (1003.0, 1031.0, 3000.0)
-    files = [record(tmp_path / str(rate), walk(seed, rate)) for seed, rate in enumerate(rates)]
-    live.take_over(tmp_path / "set", files)
-    loads = sorted(
-        (file.stem, rate, run)
-        for file in (tmp_path / "set").rglob("*.parquet")
-        for run, rate in runs.rates_of(file).items()
-    )
-    assert len(loads) == 3
-    assert len({rate for _, rate, _ in loads}) == 2
-    low = [runs.RunKey("p", "redis", run, None, 5, 1, rate) for _, rate, run in loads if rate < 2000]
-    assert len(low) == 2
-    for seed in range(50):
-        assert len({splits.part_of(key, splits.Split(unseen=(), seed=seed)) for key in low}) == 1
+def part_in(split: Any, folder: Path, names: set[str]) -> list[str]:
+    """The parts of the runs of these records: `names` of their files."""
+    found = sorted(file for file in folder.rglob("*.parquet") if file.stem in names)
+    keys = [
+        runs.RunKey("p", "redis", run, None, 5, 1, rate) for file in found for run, rate in runs.rates_of(file).items()
+    ]
+    return [splits.part_of(key, split) for key in keys]
+
+
+def test_the_part_of_a_record_does_not_depend_on_the_records_beside_it(tmp_path: Path) -> None:
+    """A model that is tested later must not find in the test what it learned from."""
+    first = record(tmp_path / "a", walk(0, 1003.0))
+    folder = tmp_path / "set"
+    live.take_over(folder, [first])
+    names = {file.stem for file in folder.rglob("*.parquet")}
+    many = [splits.Split(unseen=(), seed=seed, rate_band=width) for seed in range(50) for width in (None, 0.25)]
+    before = [part_in(split, folder, names) for split in many]
+    live.take_over(folder, [first, record(tmp_path / "b", walk(1, 1031.0)), record(tmp_path / "c", walk(2, 810.0))])
+    assert len(list(folder.rglob("*.parquet"))) == 3
+    assert [part_in(split, folder, names) for split in many] == before
+
+
+def test_most_records_of_one_load_are_in_one_part() -> None:
+    """Arrivals of one load make 103/s of one record and 97/s of another; few pairs are cut by the edge of a band."""
+    draw = np.random.default_rng(7)
+    together = {None: 0, 0.25: 0}
+    pairs = 300
+    for _ in range(pairs):
+        rate = float(np.exp(draw.uniform(np.log(30), np.log(300))))
+        both = [
+            series.estimated_loads(rows([float(one) for one in draw.poisson(rate, 20)]), [1.0] * 20)[0]
+            for _ in range(2)
+        ]
+        keys = [runs.RunKey("p", "redis", str(k), None, 5, 1, found) for k, found in enumerate(both)]
+        for width in together:
+            bands = {splits._band(key, splits.Split(rate_band=width)) for key in keys}
+            together[width] += len(bands) == 1
+    assert together[0.25] > 0.7 * pairs
+    assert together[None] < 0.4 * pairs
 
 
 def test_lines_that_were_read_twice_count_once(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def estimated_loads(rows: Sequence[Row], cores: Sequence[float]) -> list[float |
             last = rate
             known.append(rate)
     smooth = [None if value is None else _around(known, k) for k, value in enumerate(known)]
-    bands = banded([value for value in smooth if value is not None])
+    bands = _bands([value for value in smooth if value is not None])
     return [None if value is None else bands[value] for value in smooth]
 
 
@@ -81,7 +81,7 @@ def _around(known: Sequence[float | None], k: int) -> float:
     return median(value for value in known[max(0, k - _WINDOW) : k + _WINDOW + 1] if value is not None)
 
 
-def banded(values: list[float]) -> dict[float, float]:
+def _bands(values: list[float]) -> dict[float, float]:
     """The load of each value: values from the smallest of a band to _BAND times it are one."""
     out: dict[float, float] = {}
     band: list[float] = []

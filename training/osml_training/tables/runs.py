@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from osml.datasets.description import described
-from osml.datasets.store import open_parquet, read_groups
-from osml_training.collect.live_series import ESTIMATED, banded
+from osml.datasets.store import read_groups
 
 
 class RunKey(NamedTuple):
@@ -39,27 +36,10 @@ def run_number(run: str) -> int:
 
 
 def rates_of(traces: Path) -> dict[str, float]:
-    """Requests per second of the runs of a traces file, where they are known.
-
-    Estimated ones are those of their band over all files of the service: two records of one load differ by chance, and
-    must not be held out from each other.
-    """
-    own, estimated = _rates_in(traces, traces.stat().st_mtime_ns)
-    if not estimated:
-        return own
-    beside = [_rates_in(file, file.stat().st_mtime_ns) for file in sorted(traces.parent.glob("*.parquet"))]
-    bands = banded([rate for rates, guessed in beside if guessed for rate in rates.values()])
-    return {run: bands[rate] for run, rate in own.items()}
-
-
-@lru_cache(maxsize=1024)
-def _rates_in(traces: Path, written_ns: int) -> tuple[dict[str, float], bool]:
-    """The rates of a file, and whether they were estimated; asked for again with every file beside it."""
-    del written_ns
+    """Requests per second of the runs of a traces file, where they are known."""
     found: dict[str, float] = {}
     for _, table in read_groups(traces, ["run", "offered_per_s"]):
         for row in table.group_by("run").aggregate([("offered_per_s", "max")]).to_pylist():
             if row["offered_per_s_max"]:
                 found[row["run"]] = max(found.get(row["run"], 0.0), row["offered_per_s_max"])
-    about = described(open_parquet(traces).schema_arrow.metadata, str(traces))
-    return found, ESTIMATED in about.provenance.notes
+    return found
