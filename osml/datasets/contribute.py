@@ -15,6 +15,7 @@ import httpx
 import msgspec
 
 from osml.base.failure import Failure, InputError
+from osml.base.json_file import NO_JSON
 from osml.datasets.arrow import pq
 from osml.datasets.card import Packed, write_card
 from osml.datasets.checks.finding import Report
@@ -216,7 +217,7 @@ def wait_for_check(server: str, identity: str, token: str | None, within_s: floa
 def _json(answer: httpx.Response) -> dict[str, Any]:
     try:
         return msgspec.json.decode(answer.content, type=dict[str, Any])
-    except msgspec.MsgspecError:
+    except NO_JSON:
         return {}
 
 

@@ -14,6 +14,7 @@ import httpx
 import msgspec
 
 from osml.base.failure import Failure, InputError
+from osml.base.json_file import NO_JSON
 from osml.datasets.contribute import unpack_check
 from osml.datasets.package import Content, content_of, unpack
 from osml.datasets.store import sha256, whole_file
@@ -69,7 +70,7 @@ class Source:
             file.seek(0)
             try:
                 found = msgspec.json.decode(file.read(), type=Index).datasets
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            except NO_JSON as error:
                 raise Failure(f"{at} is no list of data sets: {error}") from None
         return [one for one in found if one.state == "accepted" and set(one.id) <= _HEX and len(one.id) == 64]
 
