@@ -61,7 +61,9 @@ def calibrate(
             "services out; set --folds"
         )
     found = dataset_fingerprint(dataset, LABELS)
-    if old.dataset_fingerprint not in (found, dataset_fingerprint(dataset)):  # older models have that of the traces
+    differs = found != old.dataset_fingerprint
+    of_older = differs and dataset_fingerprint(dataset) == old.dataset_fingerprint  # that of the traces alone
+    if differs and not of_older:
         raise InputError(
             f"data set '{dataset}' has fingerprint {found[:12]}..., expected {old.dataset_fingerprint[:12]}..., "
             f"the data set of the training of model '{old.name}'"
@@ -70,6 +72,12 @@ def calibrate(
     train = load_part(dataset, config, "train", platforms=platforms)
     validation = load_part(dataset, config, "validation", rows=held_rows(config), platforms=platforms)
     margins, errors, warnings = unseen_margins(train, validation, config, workers=workers)
+    if of_older:
+        warnings = [
+            f"model '{old.name}' is of an older version, which knew the traces and not the labels: the new margins are "
+            "right only if the labels are still those of its training",
+            *warnings,
+        ]
     made = {"command": command_line(), "commit": commit()}
     first = msgspec.structs.replace(
         old,
