@@ -97,8 +97,10 @@ def hand_over(job: LearnJob, judged: Judged, warnings: list[str], on_progress: O
         try:
             done = exchange(job.models, entry, judged.champion, promotion)
         except BaseException:
-            if entry not in load_manifest(job.models).models:
-                shutil.rmtree(job.models / name, ignore_errors=True)
+            # Where the manifest can't be read, it may name the folder, which stays. What went wrong first is raised.
+            with contextlib.suppress(Failure, OSError):
+                if entry not in load_manifest(job.models).models:
+                    shutil.rmtree(job.models / name, ignore_errors=True)
             raise
         if job.track is not None and done.registered is not None:
             try:
