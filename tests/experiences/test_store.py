@@ -497,6 +497,46 @@ def test_only_a_database_that_does_not_answer_is_away(make_experience, sqlstate,
     assert isinstance(caught.value, StoreAwayError) == away
 
 
+def test_a_full_disk_is_asked_once_for_all_batches_that_wait(make_experience):
+    """Not once more for each of them, with a new connection."""
+    tries: list[str] = []
+
+    class Full(Store):
+        def add_all(self, batches, now_s=None):
+            tries.append("add_all")
+            return super().add_all(batches, now_s)
+
+    engine = failing_store(OperationalError("INSERT", {}, SaidError("53100")))._engine
+    writer = Writer(lambda: Full(engine), lambda _: None)
+
+    async def play():
+        asked = [asyncio.create_task(writer.add([make_experience(seq)])) for seq in range(20)]
+        await asyncio.sleep(0)  # all are in the queue
+        writer.start()
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    answers = asyncio.run(play())
+    writer.stop()
+    assert [str(answer) for answer in answers] == ["could not extend file"] * 20
+    assert all(isinstance(answer, StoreError) for answer in answers)
+    assert len(tries) == 1
+
+
+@pytest.mark.parametrize("sqlstate", ["40P01", "40001"])
+def test_a_database_with_a_deadlock_takes_something(make_experience, sqlstate):
+    told_of: list[str | None] = []
+    writer = Writer(lambda: failing_store(OperationalError("INSERT", {}, SaidError(sqlstate))), told_of.append)
+    writer.start()
+
+    async def play():
+        with pytest.raises(StoreError, match="could not extend file"):
+            await writer.add([make_experience(0)])
+
+    asyncio.run(play())
+    writer.stop()
+    assert told_of == [None]
+
+
 def test_a_full_disk_of_postgresql_stays_said_while_it_can_be_read(make_experience):
     told_of: list[str | None] = []
     writer = Writer(lambda: failing_store(OperationalError("INSERT", {}, SaidError("53100"))), told_of.append)
