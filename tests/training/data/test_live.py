@@ -13,7 +13,18 @@ import pytest
 from typer.testing import CliRunner
 
 from osml.base.failure import InputError
-from osml.domain import Assignment, Counters, Decision, Latency, Observation, Partition, Platform, Region, Service
+from osml.domain import (
+    Assignment,
+    CacheDomain,
+    Counters,
+    Decision,
+    Latency,
+    Observation,
+    Partition,
+    Platform,
+    Region,
+    Service,
+)
 from osml.lab.trials.live.phases import GeneratorCost, LivePhase
 from osml.lab.trials.live.traces import write_traces
 from osml.lab.trials.records import Record
@@ -120,6 +131,23 @@ def test_a_row_has_what_a_policy_sees_of_the_interval_and_shared_cpus_once(tmp_p
     found = np.array([row[name] for name in names], np.float32)  # None becomes NaN
     np.testing.assert_array_equal(found, feature_row(seen, "redis", names))
     assert (row["cores"], row["ways"], row["neighbour_cores"], row["neighbour_ways"]) == (8, 4, 28, 8)
+
+
+def test_intervals_of_services_on_cache_domains_are_left_out_and_counted(tmp_path: Path) -> None:
+    """The policy saw the domain of each as a node of its own; the sums of a record are those of the whole node."""
+    node = msgspec.structs.replace(RDT, domains=[CacheDomain(0, "0-1"), CacheDomain(1, "2-3")], regions_in_domains=True)
+    whole = [Region(["redis"], 2, 5), Region(["nginx", "stress"], 2, 6)]
+    placed = [Region(["redis"], 2, 5, domain=0), Region(["nginx", "stress"], 2, 6, domain=1)]
+    seen = [
+        msgspec.structs.replace(observation(k, 1.0, node), partition=Partition(placed if k < 2 else whole))
+        for k in range(5)
+    ]
+    file = tmp_path / "r.jsonl"
+    file.write_bytes(b"".join(msgspec.json.encode({"observation": one, "decision": None}) + b"\n" for one in seen))
+    found = CliRunner().invoke(data.app, ["collect", str(tmp_path / "set"), "--live", str(file), "--settle", "0"])
+    assert found.exit_code == 0, found.output
+    assert "2 with services on cache domains" in found.stdout
+    assert len(rows_of(tmp_path / "set", "redis")) == 3
 
 
 def test_a_service_without_measured_neighbours_has_no_sum(tmp_path: Path) -> None:

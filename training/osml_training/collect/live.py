@@ -85,10 +85,10 @@ def cases(live: LiveFile, salt: str = "", settle: int = 0) -> Cases:
                 found = _case(row, [*interval[:k], *interval[k + 1 :]], live)
                 series.setdefault(row["service"], []).append((number, row, found))
     out: list[tuple[int, Row]] = []
-    left, estimated = Left(), False
+    left, estimated = Left(in_domains=live.in_domains), False
     for members in series.values():
         kept, gone = _kept(members, settle)
-        left = Left(left.repeated + gone.repeated, left.settling + gone.settling)
+        left = left.plus(gone)
         estimated = _complete(kept, salt) or estimated
         out += [(number, found) for number, _, found in kept]
     out.sort(key=lambda one: one[0])
@@ -159,7 +159,7 @@ def take_over(
         if machine is not None:
             live.platform = agreed(live.platform, machine)
         found = cases(live, live.salt, settle)
-        left = Left(left.repeated + found.left.repeated, left.settling + found.left.settling)
+        left = left.plus(found.left)
         settings = live.provenance.settings | {"core_quantum": live.quantum} | ({"settle": settle} if settle else {})
         kind = "virtual" if simulated else "real"
         notes = [*live.provenance.notes, *([ESTIMATED] if found.estimated or live.estimated else [])]

@@ -40,6 +40,7 @@ class LiveFile:
     salt: str = ""  # tells its runs from those of other files; a file that grows keeps it
     only: str | None = None  # the service that the file is about; None: all of them
     estimated: bool = False  # its loads are none that a generator was told
+    in_domains: int = 0  # intervals that are not here: their services were placed on cache domains
 
 
 class NothingMeasuredError(InputError):
@@ -108,7 +109,7 @@ _MACHINE = (("platform", "id"), ("core_quantum", "core_quantum"), ("cores", "cor
 
 def _read_record(file: Path) -> LiveFile:
     intervals: list[list[Row]] = []
-    first = None
+    first, in_domains = None, 0
     for number, line in _decoded(file, _Line, "a record of `osml-agent run --record`"):
         observation = line.observation
         if DRY_RUN in observation.missing:
@@ -118,11 +119,15 @@ def _read_record(file: Path) -> LiveFile:
             )
         first = first or observation
         _same_machine(file, number, first, observation)
-        intervals.append(_interval(observation))
+        if observation.partition is not None and observation.partition.by_domain:
+            in_domains += 1
+        else:
+            intervals.append(_interval(observation))
     if first is None:
         raise InputError(f"{file}: contains no observation, expected a record of `osml-agent run --record`")
     provenance = Provenance("real", "osml-agent run --record")
-    return LiveFile(_fingerprint(first.platform), first.platform.core_quantum, provenance, intervals)
+    quantum = first.platform.core_quantum
+    return LiveFile(_fingerprint(first.platform), quantum, provenance, intervals, in_domains=in_domains)
 
 
 def _fingerprint(platform: Platform) -> Fingerprint:

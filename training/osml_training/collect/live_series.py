@@ -32,6 +32,11 @@ class Left(NamedTuple):
 
     repeated: int = 0  # the latencies are those of the interval before: no new line had come
     settling: int = 0  # just after another allocation, while the queue of the last one drains
+    in_domains: int = 0  # services were placed on cache domains: the policy saw each domain, the record has the node
+
+    def plus(self, other: Left) -> Left:
+        """Those of both."""
+        return Left(*(mine + more for mine, more in zip(self, other, strict=True)))
 
 
 def repeats(rows: Sequence[Row]) -> list[bool]:
