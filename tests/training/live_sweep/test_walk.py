@@ -42,7 +42,7 @@ class Toy:
         self.written: Latency | None = None
         self.written_at = self.since = 0
         self.mute = False  # with too little it answers 4 times more, then no more
-        self.rate = 100.0
+        self.rate: float | None = 100.0
         self.late = 0  # with too little its queue takes so many intervals to grow
         self.before: Any = None
 
@@ -167,17 +167,65 @@ def latencies_of_labels(cells: list[Any], folder: Path) -> Any:
     return surface.latency_ms[:, 0]
 
 
-def test_a_slow_service_that_falls_silent_is_a_miss_in_the_labels_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rate", [5.0, 0.3])
+def test_a_slow_service_that_falls_silent_is_a_miss_in_the_labels_too(tmp_path: Path, rate: float) -> None:
     """In one interval a service with 5 requests/s may have had none: the silence of several says more."""
     cells: list[Any] = []
     walk, toy = made(cells), Toy()
-    toy.mute, toy.rate = True, 5.0
-    toy.run(walk)
+    toy.mute, toy.rate = True, rate
+    toy.run(walk, most=3000)
     assert walk.complete
     silent = [cell.cell[0] for cell in cells if cell.state == "silent"]
     assert silent
     latency_ms = latencies_of_labels(cells, tmp_path / "set")
     assert np.isinf([latency_ms[units - 1] for units in silent]).all()
+
+
+def test_a_silent_cell_of_an_unknown_load_says_that_labels_do_not_count_it() -> None:
+    cells: list[Any] = []
+    walk, toy = made(cells), Toy()
+    toy.mute, toy.rate = True, None
+    toy.run(walk)
+    silent = [cell for cell in cells if cell.state == "silent"]
+    assert silent
+    assert {cell.why for cell in silent} == {"no answer; labels do not count it, for the load is not known"}
+
+
+def test_cells_of_older_versions_that_labels_do_not_know_are_measured_again() -> None:
+    """They kept one interval of a silence: of 5 requests/s that is too little to say that nobody answered."""
+    cells: list[Any] = []
+    toy = Toy()
+    toy.mute, toy.rate = True, 5.0
+    toy.run(made(cells))
+    whole = [cell for cell in cells if cell.state == "silent"]
+    old = [msgspec.structs.replace(cell, intervals=cell.intervals[:1]) for cell in whole]
+    for finished, again in ((whole, False), (old, True)):
+        more: list[Any] = []
+        fresh = Toy()
+        fresh.mute, fresh.rate = True, 5.0
+        fresh.run(made(more, tuple(finished)))
+        assert bool({cell.cell for cell in more} & {cell.cell for cell in finished}) == again
+
+
+def test_of_a_far_cell_of_an_older_version_the_last_interval_counts(tmp_path: Path) -> None:
+    """It kept the quick ones before it, and their mean could meet the target."""
+    cells: list[Any] = []
+    toy = Toy()
+    toy.late = 12
+    toy.run(made(cells, samples=20), most=3000)
+    quick = next(cell for cell in cells if cell.state == "met").intervals[0]
+    far = [cell.cell[0] for cell in cells if "far beyond" in cell.why]
+    assert far
+
+    def before(cell: Any) -> list[Any]:
+        return [msgspec.structs.replace(quick, partition=one.partition) for one in cell.intervals]
+
+    old = [
+        msgspec.structs.replace(cell, intervals=[*before(cell), *cell.intervals]) if cell.cell[0] in far else cell
+        for cell in cells
+    ]
+    latency_ms = latencies_of_labels(old, tmp_path / "set")
+    assert [latency_ms[units - 1] for units in far] == [51.0] * len(far)
 
 
 def test_a_service_that_is_far_beyond_its_target_after_a_while_misses_it_in_the_labels_too(tmp_path: Path) -> None:

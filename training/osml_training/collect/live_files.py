@@ -18,6 +18,7 @@ from osml.datasets.store import SWEEP, open_parquet
 from osml.domain import DRY_RUN, Assignment, Latency, Observation, Platform, Service
 from osml.domain.cpu_names import folder_name
 from osml.predictors.reach import Reach, reaches, read_back
+from osml_training.live_sweep.journal import FAR
 
 Row = dict[str, Any]
 _T = TypeVar("_T")
@@ -159,6 +160,7 @@ class _SweepLine(msgspec.Struct, frozen=True):
     id: str = ""
     condition: _Condition = _Condition()
     offered_per_s: float | None = None
+    why: str = ""
     intervals: list[Observation] = []
 
 
@@ -170,7 +172,8 @@ def _read_sweep(file: Path) -> LiveFile:
         if line.sweep is not None:
             service, salt = line.sweep.service, line.id
         estimated |= bool(line.intervals) and line.condition.load is None
-        for observation in line.intervals:
+        # Older versions kept quick intervals before the one that was far beyond, and labels take the mean of all.
+        for observation in line.intervals[-1:] if FAR in line.why else line.intervals:
             first = first or observation
             _same_machine(file, number, first, observation)
             interval = _interval(observation)

@@ -14,6 +14,9 @@ from osml.base.json_file import NO_JSON
 from osml.datasets.store import SWEEP
 from osml.domain import Observation
 
+FAR = "far beyond the target"
+"""In the `why` of a cell that ended at once, because the service was so slow."""
+
 CellState = Literal["met", "missed", "silent", "unsafe", "refused"]
 
 
@@ -67,6 +70,8 @@ class Measured(msgspec.Struct, frozen=True):
 class Silent(msgspec.Struct, frozen=True):
     """What came of a cell: no answer."""
 
+    why: str = "no answer"
+
 
 class Unsafe(msgspec.Struct, frozen=True):
     """A protected neighbour missed its target."""
@@ -88,8 +93,8 @@ def told_of(result: Result, target_ms: float) -> tuple[CellState, float | None, 
     match result:
         case Measured(ms, why):
             return "met" if ms <= target_ms else "missed", ms, why
-        case Silent():
-            return "silent", None, "no answer"
+        case Silent(why):
+            return "silent", None, why
         case Unsafe(why):
             return "unsafe", None, why
         case Refused(why):

@@ -22,7 +22,17 @@ from osml.datasets.surfaces import SURELY
 from osml.domain import Observation, Partition, Reason, Service
 from osml.policies.unmanaged import shared_by_all
 from osml_training.live_sweep.design import Bools, Cell, Floats, every_cell, expected_cells, largest
-from osml_training.live_sweep.journal import Condition, FinishedCell, Measured, Refused, Result, Silent, Unsafe, told_of
+from osml_training.live_sweep.journal import (
+    FAR,
+    Condition,
+    FinishedCell,
+    Measured,
+    Refused,
+    Result,
+    Silent,
+    Unsafe,
+    told_of,
+)
 from osml_training.live_sweep.room import Room, room_of
 
 Design = Callable[[Floats, float, Bools], Cell | None]
@@ -172,7 +182,8 @@ class Walk:
 
     def _of_surface(self) -> list[FinishedCell]:
         load, condition = self.load(), self.condition
-        return [cell for cell in self._finished if (cell.condition, cell.offered_per_s) == (condition, load)]
+        here = [cell for cell in self._finished if (cell.condition, cell.offered_per_s) == (condition, load)]
+        return [cell for cell in here if not _too_short(cell)]
 
     def progress(self) -> tuple[int, int]:
         """Cells measured and about how many all surfaces take together."""
@@ -277,10 +288,12 @@ class Walk:
         silent = () if fresh else (*phase.silent, observation)
         if self._has_fallen_silent(silent):
             quiet = tuple(_without_latency(one, self.service) for one in silent)
-            return self._close(phase.cell, observation, Silent(), quiet)
+            unknown = "no answer; labels do not count it, for the load is not known"
+            silence = Silent(unknown) if self.load() is None else Silent()
+            return self._close(phase.cell, observation, silence, quiet)
         latency_ms, target_ms = own.latency_ms, self._target_ms
         if fresh and latency_ms is not None and latency_ms > self.rails.far * target_ms:
-            why = f"{latency_ms:.4g} ms, far beyond the target of {target_ms:g} ms"
+            why = f"{latency_ms:.4g} ms, {FAR} of {target_ms:g} ms"
             # It alone: labels take the mean of all intervals, and quick ones before it could make that meet the target.
             return self._close(phase.cell, observation, Measured(latency_ms, why), (observation,))
         count = phase.count + fresh
@@ -293,12 +306,10 @@ class Walk:
         return self._wanted, f"cell {_text(phase.cell)}: {left} intervals left"
 
     def _has_fallen_silent(self, silent: tuple[Observation, ...]) -> bool:
-        """Whether a latency was due often, and many requests came that nobody answered."""
-        if len(silent) < _SILENT * self._due:
-            return False
+        """Whether a latency was due often, and many requests came that nobody answered, as far as the load is known."""
         load = self.load()
         asked = load is None or load * sum(one.interval_s for one in silent) >= _ASKED
-        return asked or len(silent) >= self.rails.patience
+        return asked and len(silent) >= _SILENT * self._due
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
@@ -414,6 +425,13 @@ class Walk:
 
 def _own(observation: Observation, service: str) -> Service:
     return next(one for one in observation.services if one.name == service)
+
+
+def _too_short(cell: FinishedCell) -> bool:
+    """Whether labels don't know the silence of a cell: older versions kept an interval of it."""
+    if cell.state != "silent" or cell.offered_per_s is None:
+        return False
+    return cell.offered_per_s * sum(one.interval_s for one in cell.intervals) < SURELY
 
 
 def _without_latency(observation: Observation, service: str) -> Observation:
