@@ -13,9 +13,11 @@ import time
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 from osml_serving.api import datasets
 from osml_serving.datasets import shelf as dataset_shelf
+from osml_serving.datasets import worker
 from osml_serving.log import Log
 
 from osml.base.failure import Failure, InputError
@@ -26,6 +28,7 @@ pytest.importorskip("pyarrow")
 from osml_training.collect.collect import collect_labelled
 from osml_training.collect.sweep import Sweep
 
+from osml.datasets.checks.finding import Place, Report
 from osml.datasets.contribute import Package, pack, send, wait_for_check
 from osml.datasets.exchange import Source
 from osml.datasets.package import unpack
@@ -404,6 +407,18 @@ def test_a_check_that_can_not_be_made_does_not_hang_for_ever(tmp_path, monkeypat
     state, message, again = asyncio.run(asyncio.wait_for(hand_in(), 10))
     assert (state, again) == ("failed", "checking")
     assert "No space left" in message
+
+
+def test_a_record_keeps_the_first_findings_and_the_number_of_all(package, tmp_path, monkeypatch):
+    """A thousand records of refused packages are kept, and all are read at each new package."""
+    place = Place("traces/x.parquet")
+    report = Report()
+    report.add([place.warning("ways", f"odd {k}") for k in range(500)] + [place.error("cores", "x" * 9999)] * 500)
+    monkeypatch.setattr("osml.datasets.validate.validate", lambda _: report)
+    found = worker.check(package.file, tmp_path)
+    assert (found["accepted"], found["counts"]) == (False, {"warning": 500, "error": 500})
+    assert [finding.severity for finding in found["findings"]] == ["error"] * 100
+    assert len(msgspec.json.encode(found)) < 100_000
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])

@@ -22,7 +22,7 @@ from osml_serving.log import Log
 
 IDENTITY = r"^[0-9a-f]{64}$"
 CHECK_S = 1200.0
-MAX_OUTPUT = 4 * 2**20  # bytes; thousands of findings are less
+MAX_OUTPUT = 4 * 2**20  # bytes; its findings are less
 KEEP_S = 14 * 86_400.0  # the record of a package that was not accepted: so long its contributor can ask why
 MAX_KEPT = 1000  # such records
 RESERVE = 2**30  # bytes of the disk that contributions leave alone
@@ -32,7 +32,8 @@ State = Literal["checking", "accepted", "refused", "failed"]
 class DatasetRecord(msgspec.Struct):
     """What is known of a contribution.
 
-    `findings` are those of `osml learn data validate`; `received` is since 1970. An accepted one has `content`.
+    `findings` are the first ones of `osml learn data validate`, and `counts` says how many of each severity there are.
+    `received` is since 1970. An accepted one has `content`.
     """
 
     id: str
@@ -42,6 +43,7 @@ class DatasetRecord(msgspec.Struct):
     rows: int | None = None
     runs: int | None = None
     findings: list[dict[str, Any]] = []
+    counts: dict[str, int] = {}
     content: dict[str, Any] | None = None  # name, kind, licence, contributor, platforms, services, outcomes
 
 
@@ -184,7 +186,7 @@ class DatasetShelf:
         else:
             record.state = "accepted" if result.get("accepted") is True else "refused"
             record.rows, record.runs, record.findings = result["rows"], result["runs"], result["findings"]
-            record.content = result.get("content")
+            record.counts, record.content = result.get("counts", {}), result.get("content")
         if record.state != "accepted":
             package.unlink(missing_ok=True)
         outcome = f"data set {record.id[:12]} is {record.state}"
