@@ -157,19 +157,28 @@ def test_a_service_without_measured_neighbours_has_no_sum(tmp_path: Path) -> Non
     assert rows_of(tmp_path / "set", "redis")[0]["neighbour_bandwidth_gbps"] is None
 
 
-def test_traces_of_osml_live_become_the_same_cases(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shared", [False, True])
+def test_traces_of_osml_live_become_the_same_cases(tmp_path: Path, shared: bool) -> None:
+    """Also where nginx and the job share a region: each has the quota of the whole region."""
     seen = [observation(k, quota, PLAIN) for k, quota in enumerate([1.0, 1.0, 2.0])]
+    if shared:
+        partition = Partition([Region(["redis"], 10), Region(["nginx", "stress"], 30)])
+        given = [Assignment("redis", cpu_quota=1.0), *(Assignment(name, cpu_quota=3.0) for name in ("nginx", "stress"))]
+        seen = [msgspec.structs.replace(one, partition=partition, assignments=given) for one in seen]
     decision = Decision("n1", 0, "arq", Partition([Region(["redis", "nginx", "stress"], 40)]), [])
     phase = LivePhase("managed", "arq", [Record(o, decision) for o in seen], 0, {}, GeneratorCost(1.0, "fifo"), None)
     summary = {"baseline": {"work_rate_unit": "x"}, "policy": "arq", "seed": 0, "mechanisms": [], "missing": []}
     (tmp_path / "telemetry").mkdir()
     write_traces(tmp_path / "traces.parquet", [phase], tmp_path / "telemetry", summary)
     live.take_over(tmp_path / "a", [tmp_path / "traces.parquet"])
-    live.take_over(tmp_path / "b", [record(tmp_path / "r", PLAIN, [1.0, 1.0, 2.0])])
+    lines = [msgspec.json.encode({"observation": one, "decision": None}) for one in seen]
+    (tmp_path / "r").write_bytes(b"\n".join(lines) + b"\n")
+    live.take_over(tmp_path / "b", [tmp_path / "r"])
     one, other = rows_of(tmp_path / "a", "redis"), rows_of(tmp_path / "b", "redis")
     for row in (*one, *other):
         row.pop("run")
     assert one == other
+    assert not shared or {row["neighbour_cores"] for row in one} == {3.0}
 
 
 def test_what_was_simulated_says_so(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from osml.datasets.live_columns import SCHEMA as LIVE_SCHEMA
 from osml.datasets.store import SWEEP, open_parquet
 from osml.domain import DRY_RUN, Assignment, Latency, Observation, Platform, Service
 from osml.domain.cpu_names import folder_name
-from osml.predictors.reach import Reach, reaches, read_back
+from osml.predictors.reach import NAN, Reach, reaches, read_back
 from osml_training.live_sweep.journal import FAR
 
 Row = dict[str, Any]
@@ -222,7 +222,7 @@ def _read_traces(file: Path) -> LiveFile:
 
 
 def _add_reach(interval: list[Row]) -> None:
-    """Traces have what was read back, but no partition."""
+    """Traces have no partition. What was read back does not say which quotas bound the same CPUs; newer traces do."""
     first, names = interval[0], [row["service"] for row in interval]
     platform = Platform(
         first["platform"], first["platform_cores"], "", first["core_quantum"], ways=first["platform_ways"]
@@ -232,7 +232,11 @@ def _add_reach(interval: list[Row]) -> None:
         for row in interval
     }
     for row in interval:
-        row["reach"] = read_back(platform, given, names, row["service"])
+        reach = read_back(platform, given, names, row["service"])
+        if row.get("beside_cores") is not None:
+            ways = row.get("beside_ways")
+            reach = reach._replace(beside_cores=row["beside_cores"], beside_ways=NAN if ways is None else ways)
+        row["reach"] = reach
 
 
 def _cpu_model(name: str) -> str | None:
