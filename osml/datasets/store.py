@@ -29,6 +29,9 @@ TRACES, LABELS, DATASET = "traces", "labels", "dataset.json"
 SWEEP = "sweep.jsonl"
 """Finished cells of a sweep of a live node: what the traces were made of. The package leaves it out."""
 
+FAR = "far beyond the target"
+"""There, in the `why` of a cell that ended at once, because the service was so slow."""
+
 KEYS = frozenset(("platform", "service"))
 OUTSIDE = "platform and service are unknown, expected traces/platform=ID/service=NAME/FILE.parquet"
 

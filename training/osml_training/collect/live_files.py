@@ -14,11 +14,10 @@ from osml.base.failure import InputError
 from osml.base.json_file import NO_JSON, from_json
 from osml.datasets.description import Fingerprint, Provenance
 from osml.datasets.live_columns import SCHEMA as LIVE_SCHEMA
-from osml.datasets.store import SWEEP, open_parquet
+from osml.datasets.store import FAR, SWEEP, open_parquet
 from osml.domain import DRY_RUN, Assignment, Latency, Observation, Platform, Service
 from osml.domain.cpu_names import folder_name
 from osml.predictors.reach import NAN, Reach, reaches, read_back
-from osml_training.live_sweep.journal import FAR
 
 Row = dict[str, Any]
 _T = TypeVar("_T")

@@ -14,9 +14,6 @@ from osml.base.json_file import NO_JSON
 from osml.datasets.store import SWEEP
 from osml.domain import Observation
 
-FAR = "far beyond the target"
-"""In the `why` of a cell that ended at once, because the service was so slow."""
-
 CellState = Literal["met", "missed", "silent", "unsafe", "refused"]
 
 

@@ -18,12 +18,12 @@ import numpy as np
 from msgspec import Struct
 
 from osml.allocation.policy import Plan
+from osml.datasets.store import FAR
 from osml.datasets.surfaces import SURELY
 from osml.domain import Observation, Partition, Reason, Service
 from osml.policies.unmanaged import shared_by_all
 from osml_training.live_sweep.design import Bools, Cell, Floats, every_cell, expected_cells, largest
 from osml_training.live_sweep.journal import (
-    FAR,
     Condition,
     FinishedCell,
     Measured,
