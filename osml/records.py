@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from osml.base.failure import InputError
+from osml.base.json_file import NO_JSON
 from osml.domain import DRY_RUN, Decision, Observation
 
 _LATE = 1.5
@@ -36,7 +37,7 @@ def read(file: Path) -> Iterator[Line | Exception]:
                     return
                 try:
                     found: Line | Exception = decoder.decode(text)
-                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                except NO_JSON as error:
                     found = error
                 yield found
     except OSError as error:

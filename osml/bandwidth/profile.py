@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from osml.base.failure import InputError
+from osml.base.json_file import NO_JSON
 from osml.domain import Percentile
 
 MAX_BYTES = 4 * 2**20
@@ -112,7 +113,7 @@ def parse_profile(data: bytes, where: str) -> Profile:
         raise InputError(f"{where}: {len(data)} bytes, expected a profile of at most {MAX_BYTES}")
     try:
         profile = msgspec.json.decode(data, type=Profile)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except NO_JSON as error:
         raise InputError(f"{where}: not a bandwidth profile ({error}); make one with `osml lab ombm profile`") from None
     wrong = profile_error(profile)
     if wrong is not None:

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from osml.base.failure import InputError
+from osml.base.json_file import from_json
 from osml.domain import Counters, Entropy, Latency, Service
 from osml.entropy import RELATIVE_IMPORTANCE, system_entropy
 
@@ -57,10 +58,7 @@ def parse(text: bytes, source: str) -> Measured:
     """Decode and check the file. Raises InputError, naming the field, for anything that has no meaning."""
     if not text.strip():
         raise InputError(f"{source} is empty, expected a JSON document with `lc` or `be`: `osml look entropy --help`")
-    try:
-        measured = msgspec.json.decode(text, type=Measured)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{source}: {error}") from None
+    measured = from_json(text, Measured, source)
     if not measured.lc and not measured.be:
         raise InputError(f"{source}: neither `lc` nor `be` has an entry, expected at least one service")
     if not 0 <= measured.relative_importance <= 1:

@@ -15,6 +15,7 @@ import httpx
 import msgspec
 
 from osml.base.failure import Failure, InputError
+from osml.base.json_file import NO_JSON
 from osml.datasets.arrow import pq
 from osml.datasets.card import Packed, write_card
 from osml.datasets.checks.finding import Report
@@ -42,13 +43,12 @@ class Package(NamedTuple):
 
 def refused(report: Report) -> InputError:
     """Why a data set is not handed on."""
-    errors = [finding for finding in report.findings if finding.severity == "error"]
-    first = errors[0]
+    first, errors = report.first_error, report.counts["error"]
     where = "".join(
         f"{text}: " for text in (first.file, first.row_group is not None and f"row group {first.row_group}") if text
     )
     return InputError(
-        f"the data set has {len(errors)} errors; the first: {where}{first.message}; all: `osml learn data validate`"
+        f"the data set has {errors} errors; the first: {where}{first.message}; all: `osml learn data validate`"
     )
 
 
@@ -217,7 +217,7 @@ def wait_for_check(server: str, identity: str, token: str | None, within_s: floa
 def _json(answer: httpx.Response) -> dict[str, Any]:
     try:
         return msgspec.json.decode(answer.content, type=dict[str, Any])
-    except msgspec.MsgspecError:
+    except NO_JSON:
         return {}
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from osml.base.failure import InputError
+from osml.base.json_file import read_json
 from osml.datasets.description import LICENCE, Fingerprint, Provenance
 from osml.datasets.schema import TRACES_SCHEMA
 from osml.datasets.store import DATASET, whole_file
@@ -54,11 +55,4 @@ def write_description(folder: Path, about: DatasetDescription) -> None:
 
 def read_description(folder: Path) -> DatasetDescription:
     """`dataset.json` of a folder; InputError where it is missing or wrong."""
-    try:
-        return msgspec.json.decode((folder / DATASET).read_bytes(), type=DatasetDescription)
-    except OSError as error:
-        raise InputError(
-            f"{folder / DATASET} can't be read ({error.strerror}), expected a folder of `osml learn data`"
-        ) from None
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise InputError(f"{folder / DATASET}: {error}") from None
+    return read_json(folder / DATASET, DatasetDescription, "a folder of `osml learn data`")

@@ -8,6 +8,7 @@ import msgspec
 
 from osml import __version__
 from osml.base.failure import InputError
+from osml.base.json_file import NO_JSON
 
 LICENCE = "CDLA-Permissive-2.0"
 """Default licence of data (SPDX id)."""
@@ -96,5 +97,5 @@ def described(found: dict[bytes, bytes] | None, where: str) -> FileDescription:
             msgspec.json.decode(texts[PLATFORM_KEY], type=Fingerprint),
             texts[LICENCE_KEY].decode(),
         )
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except NO_JSON as error:
         raise InputError(f"{where}: metadata can't be read ({error})") from None

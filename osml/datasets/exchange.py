@@ -14,6 +14,7 @@ import httpx
 import msgspec
 
 from osml.base.failure import Failure, InputError
+from osml.base.json_file import NO_JSON
 from osml.datasets.contribute import unpack_check
 from osml.datasets.package import Content, content_of, unpack
 from osml.datasets.store import sha256, whole_file
@@ -69,7 +70,7 @@ class Source:
             file.seek(0)
             try:
                 found = msgspec.json.decode(file.read(), type=Index).datasets
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            except NO_JSON as error:
                 raise Failure(f"{at} is no list of data sets: {error}") from None
         return [one for one in found if one.state == "accepted" and set(one.id) <= _HEX and len(one.id) == 64]
 
@@ -91,7 +92,7 @@ class Source:
             unpack_check(package)
             report = validate(inside)
             if not report.accepted:
-                raise InputError(f"data set {wanted.id[:12]} has errors: {report.findings[0].message}")
+                raise InputError(f"data set {wanted.id[:12]} has errors: {report.first_error.message}")
             shutil.move(inside, folder)
         return msgspec.structs.replace(wanted, content=content_of(folder), rows=report.rows)
 
@@ -173,7 +174,7 @@ def write_index(folder: Path) -> Index:
             unpack_check(package)
             report = validate(Path(scratch))
             if not report.accepted:
-                raise InputError(f"{package}: {report.findings[0].message}")
+                raise InputError(f"{package}: {report.first_error.message}")
             content = content_of(Path(scratch))
         size = package.stat().st_size
         offered.append(Offered(sha256(package), size, report.rows, report.runs, content, file=package.name))

@@ -30,14 +30,14 @@ class _Labels(NamedTuple):
     points: Ints
 
 
-def _reference(surface: Floats, target_ms: float, slowdowns: Sequence[float]) -> _Labels:
+def _reference(surface: Floats, target_ms: float, slowdowns: Sequence[float], total: tuple[int, int]) -> _Labels:
     """The published rule on what was measured of a grid; OAA beyond the grid has no B-points."""
     known = np.where(np.isnan(surface), np.inf, surface)
     rcliff, oaa = reference(known, target_ms)
     if not (known < target_ms).any():
         rcliff, oaa = np.zeros(2, np.int64), np.zeros(2, np.int64)
     inside = bool((oaa <= np.array(surface.shape)).all())
-    points = b_points(surface, oaa if inside else np.zeros(2, np.int64), slowdowns)
+    points = b_points(surface, oaa if inside else np.zeros(2, np.int64), slowdowns, total)
     return _Labels(rcliff, oaa, 0, points)
 
 
@@ -70,7 +70,7 @@ def label_row(
     has_load = bool(found.expected.sum() > 0)
     if _outcome(surface, target, has_load, oaa) not in ("no_target", "no_load", "too_few_cells"):
         if labelling == "reference":
-            rcliff, oaa, kind, points = _reference(surface, target, slowdowns)
+            rcliff, oaa, kind, points = _reference(surface, target, slowdowns, total)
         else:
             labels = label(surface, target, slowdowns, total)
             rcliff, oaa, kind, points = labels.rcliff, labels.oaa, int(labels.kind), labels.b_points

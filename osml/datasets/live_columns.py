@@ -78,6 +78,8 @@ COLUMNS = (
     Column("cpu_quota", "double", "logical CPUs", "CPU quota in force, read back", "observation"),
     Column("cpu_weight", "int64", None, "CPU weight in force (cgroup v2's scale), read back", "observation"),
     Column("way_mask", "string", None, "LLC way mask in force (hexadecimal), read back", "observation"),
+    Column("beside_cores", "double", "logical CPUs", "CPUs that all others can use, shared ones once", "observation"),
+    Column("beside_ways", "double", "ways", "LLC ways that all others can use, shared ones once", "observation"),
     Column("mba", "int64", "platform's", "memory-bandwidth throttle in force, read back", "observation"),
     Column("knobs", "string", None, "frequency, memory, disk, network, priority in force (JSON)", "observation"),
     Column("next_cores", "int64", "core units", "core units within reach after the decision", "decision", False),

@@ -29,6 +29,9 @@ TRACES, LABELS, DATASET = "traces", "labels", "dataset.json"
 SWEEP = "sweep.jsonl"
 """Finished cells of a sweep of a live node: what the traces were made of. The package leaves it out."""
 
+FAR = "far beyond the target"
+"""There, in the `why` of a cell that ended at once, because the service was so slow."""
+
 KEYS = frozenset(("platform", "service"))
 OUTSIDE = "platform and service are unknown, expected traces/platform=ID/service=NAME/FILE.parquet"
 
@@ -177,9 +180,14 @@ def sha256(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def dataset_fingerprint(dataset: Path) -> str:
-    """One checksum over all trace files and their names: changes when a byte of them does."""
+def dataset_fingerprint(dataset: Path, labels: str | None = None) -> str:
+    """One checksum over all trace files and their names: changes when a byte of them does.
+
+    With the name of their folder also over the labels: whoever learns from those learns something else from others.
+    """
     total = hashlib.sha256()
     for file in trace_files(dataset):
-        total.update(f"{file.relative_to(dataset).as_posix()} {sha256(file)}\n".encode())
+        beside = [] if labels is None else [labels_file(dataset, file, labels)]
+        for one in (file, *(found for found in beside if found.exists())):
+            total.update(f"{one.relative_to(dataset).as_posix()} {sha256(one)}\n".encode())
     return total.hexdigest()

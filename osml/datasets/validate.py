@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-
 from osml.base.failure import InputError
 from osml.datasets.arrow import pc
 from osml.datasets.checks.against_platform import check_description, check_rows, check_same
@@ -287,9 +285,3 @@ def validate(
     for file in sorted(set((path / LABELS).rglob("*.parquet")) - {labels_file(path, file) for file in files}):
         validator.report.add([Place(validator.name(file)).error(None, "labels without a traces file of the same name")])
     return validator.finish()
-
-
-def error_counts(report: Report) -> dict[str, int]:
-    """Findings by severity."""
-    kinds = np.array([finding.severity for finding in report.findings])
-    return {kind: int((kinds == kind).sum()) for kind in ("error", "warning", "note")}

@@ -13,6 +13,14 @@ class StoreAwayError(StoreError):
     """The database can't be reached, or does not answer: it makes no sense to ask again at once."""
 
 
+class StoreFullError(StoreError):
+    """The database has no room, on its disk or in its memory: it takes no other batch either."""
+
+
+class StoreConflictError(StoreError):
+    """Another transaction was in the way of this one: the database works, and may take the same batch later."""
+
+
 class BusyError(Exception):
     """More wait to be written than there is room for."""
 

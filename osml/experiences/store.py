@@ -17,12 +17,24 @@ from osml.domain import Experience
 from osml.domain.cpu_names import short_name
 from osml.experiences.address import first_line
 from osml.experiences.canary_returns import add_return, read_returns, try_to_write
-from osml.experiences.outcome import Added, CanaryReturn, Newest, StoreAwayError, StoreError
+from osml.experiences.outcome import (
+    Added,
+    CanaryReturn,
+    Newest,
+    StoreAwayError,
+    StoreConflictError,
+    StoreError,
+    StoreFullError,
+)
 from osml.experiences.tables import EXPERIENCES
 
 MAX_PAYLOAD = 8 * 2**20  # bytes of one experience; the server accepts bodies far smaller
 PRUNE_EVERY = 1000  # rows
 LONGEST_REST_S = 86_400.0  # between two rows of a store in use; where it was longer, old rows stay until a restart
+_AWAY = ("08", "57P", "53300", "57014", "55P03")
+"""PostgreSQL's SQLSTATE: the connection, a shutdown, too many connections, a statement or a lock that took too long."""
+_FULL, _CONFLICT = "53", "40"
+"""SQLSTATE of no room (disk, memory), and of a deadlock or another transaction that came first."""
 COLUMNS = EXPERIENCES.c
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Experience).decode
@@ -228,13 +240,31 @@ class Store:
             raise self._failed(error) from None
 
     def _failed(self, error: SQLAlchemyError) -> StoreError:
-        """What the database said, in its words; of another kind where nobody answers."""
-        away = self._engine.dialect.name != "sqlite" and isinstance(error, OperationalError | InterfaceError)
-        return (StoreAwayError if away else StoreError)(first_line(error))
+        """What the database said, in its words; its kind says whether it makes sense to ask again."""
+        kind = StoreError if self._engine.dialect.name == "sqlite" else _kind_of(error)
+        return kind(first_line(error))
 
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
+
+
+def _kind_of(error: SQLAlchemyError) -> type[StoreError]:
+    """What PostgreSQL's error means for the next batch."""
+    if _does_not_answer(error):
+        return StoreAwayError
+    state: str = getattr(getattr(error, "orig", None), "sqlstate", None) or ""
+    if state.startswith(_FULL):
+        return StoreFullError
+    return StoreConflictError if state.startswith(_CONFLICT) else StoreError
+
+
+def _does_not_answer(error: SQLAlchemyError) -> bool:
+    """Whether the database can't be reached, or took too long. One whose disk is full answers, and takes nothing."""
+    if not isinstance(error, OperationalError | InterfaceError):
+        return False
+    state: str | None = getattr(error.orig, "sqlstate", None)  # none where there is no connection to tell it
+    return error.connection_invalidated or state is None or state.startswith(_AWAY)
 
 
 def _row(experience: Experience, received_s: float) -> dict[str, Any]:

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from osml.base.failure import Failure
 from osml.domain import Experience
-from osml.experiences.outcome import Added, BusyError, Newest, StoreAwayError, StoreError
+from osml.experiences.outcome import (
+    Added,
+    BusyError,
+    Newest,
+    StoreAwayError,
+    StoreConflictError,
+    StoreError,
+    StoreFullError,
+)
 
 if TYPE_CHECKING:
     from osml.experiences.store import Store
@@ -148,6 +156,11 @@ class Writer:
         batches = [add.experiences for add in adds]
         try:
             stored = self._do(lambda store: self._noted(lambda: store.add_all(batches)))
+        except StoreFullError as error:  # it would say so of each, in a transaction and on a connection of its own
+            for add in adds:
+                if add.future.set_running_or_notify_cancel():
+                    add.future.set_exception(error)
+            return following
         except Exception:  # whose fault it is shows when each is alone
             for add in adds:
                 self._do_alone(add)
@@ -190,6 +203,10 @@ class Writer:
         try:
             answer = write()
         except StoreAwayError:
+            raise
+        except StoreConflictError:
+            self._away = None  # it answers
+            self._tell_of_changes()
             raise
         except StoreError as error:
             self._away = None  # it answers

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.base.failure import InputError
-from osml.domain import Assignment, Counters, Latency, Observation, Partition, Platform, Service
-from osml.domain.cpulist import parse_cpulist
+from osml.domain import Counters, Latency, Observation, Platform, Service
+from osml.predictors.reach import NAN, Reach, reaches
 
 Floats32 = NDArray[np.float32]
-NAN = float("nan")
 PARAMETERS = ("slowdown", "expected_cores", "expected_cache_mib")
 """Inputs that are a question, not a measurement: given by the caller.
 
@@ -31,89 +30,6 @@ def _ratio(above: float | None, below: float | None) -> float:
     return NAN if above is None or not below else above / below
 
 
-class _Reach(NamedTuple):
-    """Logical CPUs and ways that a service has, and those that all others have together, shared ones once."""
-
-    cores: float
-    ways: float
-    beside_cores: float
-    beside_ways: float
-
-
-def _reaches(observation: Observation, names: Sequence[str]) -> list[_Reach]:
-    """Out of the partition, else out of what was read back; NaN for ways where the cache can't be partitioned.
-
-    Whom neither of them names has come since: nothing confines it, so it may run everywhere.
-    """
-    if observation.partition is not None:
-        return _reaches_in(observation.partition, observation, names)
-    return [_reach_read_back(observation, name) for name in names]
-
-
-def _reaches_in(partition: Partition, observation: Observation, names: Sequence[str]) -> list[_Reach]:
-    platform, here = observation.platform, {service.name for service in observation.services}
-    used = [(users, region) for region in partition.regions if (users := here.intersection(region.owners))]
-    unconfined = here.difference(*(users for users, _ in used))
-    quantum, divided = platform.core_quantum, platform.ways is not None
-    found: list[_Reach] = []
-    for name in names:
-        cores = ways = beside_cores = beside_ways = 0
-        for users, region in used:
-            mine = name in users
-            if mine:
-                cores += region.cores
-                ways += region.ways
-            if len(users) > mine:  # others, too
-                beside_cores += region.cores
-                beside_ways += region.ways
-        mine = name in unconfined
-        if mine:
-            cores, ways = platform.cores, platform.ways or 0
-        if len(unconfined) > mine:
-            beside_cores, beside_ways = platform.cores, platform.ways or 0
-        if not divided:
-            ways = beside_ways = NAN
-        found.append(_Reach(cores * quantum, ways, beside_cores * quantum, beside_ways))
-    return found
-
-
-def _reach_read_back(observation: Observation, name: str) -> _Reach:
-    own, beside = [name], [other.name for other in observation.services if other.name != name]
-    cores = [_cores_read_back(observation, names) if names else 0.0 for names in (own, beside)]
-    ways = [_ways_read_back(observation, names) if names else 0.0 for names in (own, beside)]
-    return _Reach(cores[0], ways[0], cores[1], ways[1])
-
-
-def _assignment(observation: Observation, name: str) -> Assignment | None:
-    return next((found for found in observation.assignments if found.service == name), None)
-
-
-def _cores_read_back(observation: Observation, names: Sequence[str]) -> float:
-    cpus: set[int] = set()
-    quota = 0.0
-    for name in names:
-        found = _assignment(observation, name)
-        if found is None or (found.cpus is None and found.cpu_quota is None):
-            return observation.platform.cores * observation.platform.core_quantum
-        if found.cpu_quota is not None:
-            quota += found.cpu_quota
-        else:
-            cpus |= set(parse_cpulist(found.cpus or ""))
-    return quota + len(cpus)
-
-
-def _ways_read_back(observation: Observation, names: Sequence[str]) -> float:
-    if observation.platform.ways is None:
-        return NAN
-    mask = 0
-    for name in names:
-        found = _assignment(observation, name)
-        if found is None or found.way_mask is None:
-            return float(observation.platform.ways)
-        mask |= int(found.way_mask, 16)
-    return float(mask.bit_count())
-
-
 class _View(NamedTuple):
     """One service of an observation, and what it has; `beside` is the traffic of each of the others in GB/s."""
 
@@ -122,7 +38,7 @@ class _View(NamedTuple):
     latency: Latency
     latency_ms: float | None
     interval_s: float
-    reach: _Reach
+    reach: Reach
     cache_mib: float
     beside_cache_mib: float
     beside: list[float]
@@ -142,7 +58,7 @@ def _views(observation: Observation, names: Sequence[str]) -> list[_View]:
     traffic = [_number(service.counters.bandwidth_gbps) for service in services]
     way_mib = _number(observation.platform.way_mib)
     found: list[_View] = []
-    for name, reach in zip(names, _reaches(observation, names), strict=True):
+    for name, reach in zip(names, reaches(observation, names), strict=True):
         i = places[name]
         service = services[i]
         found.append(

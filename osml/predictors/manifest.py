@@ -12,6 +12,7 @@ import msgspec
 
 import osml
 from osml.base.failure import InputError
+from osml.base.json_file import MissingFileError, read_json
 from osml.domain.cpu_names import short_name
 from osml.predictors.metadata import ANY_PLATFORM, KINDS
 
@@ -57,13 +58,9 @@ def load_manifest(folder: Path) -> Manifest:
     """The manifest of a folder; empty where the folder has none. InputError where it is broken."""
     file = folder / MANIFEST
     try:
-        found = msgspec.json.decode(file.read_bytes(), type=Manifest)
-    except FileNotFoundError:
+        found = read_json(file, Manifest)
+    except MissingFileError:
         return Manifest()
-    except OSError as error:
-        raise InputError(f"{file} can't be read ({error.strerror})") from None
-    except msgspec.MsgspecError as error:
-        raise InputError(f"{file}: {error}") from None
     for entry in found.models:
         for part in (entry.name, *entry.sha256):
             if not is_plain_name(part):

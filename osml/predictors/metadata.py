@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from osml.base.failure import InputError
+from osml.base.json_file import read_json
 from osml.predictors.actions import ACTION_NAMES
 
 METADATA_SCHEMA = "osml/model/v1"
@@ -108,12 +109,7 @@ class ModelMetadata(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_metadata(folder: Path) -> ModelMetadata:
     """`metadata.json` of a model's folder; InputError where it is missing, wrong, or contradicts itself."""
     file = folder / METADATA
-    try:
-        found = msgspec.json.decode(file.read_bytes(), type=ModelMetadata)
-    except OSError as error:
-        raise InputError(f"{file} can't be read ({error.strerror}), expected the folder of a model") from None
-    except msgspec.MsgspecError as error:
-        raise InputError(f"{file}: {error}") from None
+    found = read_json(file, ModelMetadata, "the folder of a model")
     if found.kind == "c" and found.answers != ACTION_NAMES:
         raise InputError(f"{file}: outputs are not the {len(ACTION_NAMES)} actions of Model-C in their order")
     for coverage, margin in (*found.margins.items(), *found.margins_unseen.items()):

@@ -163,8 +163,7 @@ class Predictor:
     def predict(self, features: NDArray[Any]) -> Prediction:
         """Answers for `features`, shape (rows, len(metadata.features)), NaN where not measured.
 
-        Raises InputError where the shape is another, a value is infinite in a feature that must be finite, or NaN in
-        one that the model can't do without.
+        Raises InputError where the shape is another, or a value is NaN in a feature that the model can't do without.
         """
         found = self._session(self._rows(features))
         return Prediction(found[0], found[1], self.metadata)

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from osml.base.failure import InputError
+from osml.base.json_file import NO_JSON
 from osml.domain import Platform
 from osml.simulator.columns import FloatArray
 from osml.twin.ensemble import MACHINE_S, Ensemble, clipped
@@ -104,7 +105,7 @@ def load(file: Path) -> Twin:
         twin = msgspec.json.decode(file.read_bytes(), type=Twin)
     except OSError as error:
         raise InputError(f"{file} can't be read: {error.strerror}") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except NO_JSON as error:
         raise InputError(f"{file} is not a twin of `osml look twin fit` ({error}); fit it again") from None
     wrong = _wrong(twin)
     if wrong is not None:

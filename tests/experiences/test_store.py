@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import zlib
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -456,6 +457,99 @@ def test_a_read_does_not_end_that_the_store_takes_nothing(monkeypatch, make_expe
     writer.stop()
     nothing = "the experience store takes nothing: read-only"
     assert told_of == [None, nothing, "the database of the experience store does not answer: gone", nothing, None]
+
+
+class SaidError(Exception):
+    """What psycopg raises."""
+
+    def __init__(self, sqlstate: str | None) -> None:
+        super().__init__("could not extend file")
+        self.sqlstate = sqlstate
+
+
+def failing_store(error: OperationalError) -> Store:
+    """On a PostgreSQL that has nothing else to say."""
+
+    def begin():
+        raise error
+
+    dialect = SimpleNamespace(name="postgresql")
+    return Store(SimpleNamespace(dialect=dialect, begin=begin, dispose=lambda: None))
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "lost", "away"),
+    [
+        ("53100", False, False),  # the disk is full
+        ("40P01", False, False),  # deadlock
+        ("08006", False, True),
+        ("57P01", False, True),
+        ("55P03", False, True),
+        ("57014", False, True),
+        (None, False, True),  # nobody is there to tell one
+        ("53100", True, True),
+    ],
+)
+def test_only_a_database_that_does_not_answer_is_away(make_experience, sqlstate, lost, away):
+    store = failing_store(OperationalError("INSERT", {}, SaidError(sqlstate), connection_invalidated=lost))
+    with pytest.raises(StoreError, match="could not extend file") as caught:
+        store.add([make_experience(0)])
+    assert isinstance(caught.value, StoreAwayError) == away
+
+
+def test_a_full_disk_is_asked_once_for_all_batches_that_wait(make_experience):
+    """Not once more for each of them, with a new connection."""
+    tries: list[str] = []
+
+    class Full(Store):
+        def add_all(self, batches, now_s=None):
+            tries.append("add_all")
+            return super().add_all(batches, now_s)
+
+    engine = failing_store(OperationalError("INSERT", {}, SaidError("53100")))._engine
+    writer = Writer(lambda: Full(engine), lambda _: None)
+
+    async def play():
+        asked = [asyncio.create_task(writer.add([make_experience(seq)])) for seq in range(20)]
+        await asyncio.sleep(0)  # all are in the queue
+        writer.start()
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    answers = asyncio.run(play())
+    writer.stop()
+    assert [str(answer) for answer in answers] == ["could not extend file"] * 20
+    assert all(isinstance(answer, StoreError) for answer in answers)
+    assert len(tries) == 1
+
+
+@pytest.mark.parametrize("sqlstate", ["40P01", "40001"])
+def test_a_database_with_a_deadlock_takes_something(make_experience, sqlstate):
+    told_of: list[str | None] = []
+    writer = Writer(lambda: failing_store(OperationalError("INSERT", {}, SaidError(sqlstate))), told_of.append)
+    writer.start()
+
+    async def play():
+        with pytest.raises(StoreError, match="could not extend file"):
+            await writer.add([make_experience(0)])
+
+    asyncio.run(play())
+    writer.stop()
+    assert told_of == [None]
+
+
+def test_a_full_disk_of_postgresql_stays_said_while_it_can_be_read(make_experience):
+    told_of: list[str | None] = []
+    writer = Writer(lambda: failing_store(OperationalError("INSERT", {}, SaidError("53100"))), told_of.append)
+    writer.start()
+
+    async def play():
+        with pytest.raises(StoreError, match="could not extend file"):
+            await writer.add([make_experience(0)])
+        await writer.call(lambda _store: "read")
+
+    asyncio.run(play())
+    writer.stop()
+    assert told_of == [None, "the experience store takes nothing: could not extend file"]
 
 
 def test_a_batch_that_is_stored_is_not_said_to_have_failed(tmp_path, make_experience, monkeypatch):

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from osml.base.failure import InputError
-from osml.domain import Assignment, Counters, Latency, Observation, Partition, Platform, Region, Service
+from osml.base.json_file import MissingFileError, read_json
+from osml.domain import Assignment, CacheDomain, Counters, Latency, Observation, Partition, Platform, Region, Service
 from osml.predictors import (
     FEATURES,
     ManifestEntry,
@@ -86,6 +87,22 @@ def test_without_a_partition_the_assignments_tell_and_without_these_it_is_the_wh
     assert (_get(observation, "cores"), _get(observation, "ways")) == (5, 6)
     assert (_get(observation, "neighbour_cores"), _get(observation, "neighbour_ways")) == (4, 4)
     assert (_get(_observation(MOSES), "cores"), _get(_observation(MOSES), "ways")) == (36, 20)
+
+
+def test_what_was_read_back_counts_shared_cpus_once_and_ways_in_the_same_cache_only() -> None:
+    told = [
+        Assignment("moses", cpus="0-3", way_mask="f"),
+        Assignment("xapian", cpus="4-7", cpu_quota=1.5, way_mask="f0"),
+        Assignment("stream", cpus="4-7", way_mask="f0"),
+    ]
+    observation = _observation(MOSES, XAPIAN, STREAM, assignments=told)
+    assert (_get(observation, "neighbour_cores"), _get(observation, "neighbour_ways")) == (4, 4)
+    assert _get(observation, "cores", "xapian") == 1.5
+    elsewhere = [told[0], told[1], Assignment("stream", cpus="18-20", way_mask="fff")]
+    node = msgspec.structs.replace(PLATFORM, domains=[CacheDomain(0, "0-17"), CacheDomain(1, "18-35")])
+    two = msgspec.structs.replace(observation, platform=node, assignments=elsewhere)
+    assert (_get(two, "neighbour_cores"), _get(two, "neighbour_ways")) == (4.5, 4)
+    assert (_get(two, "neighbour_cores", "stream"), _get(two, "neighbour_ways", "stream")) == (5.5, 0)
 
 
 def test_one_unmeasured_neighbour_makes_their_bandwidth_unknown() -> None:
@@ -230,6 +247,25 @@ def test_a_manifest_that_leaves_its_folder_is_refused(tmp_path: Path) -> None:
     }
     (tmp_path / "manifest.json").write_text(json.dumps({"models": [entry]}), "utf-8")
     with pytest.raises(InputError, match="not a plain name"):
+        load_manifest(tmp_path)
+
+
+class Named(msgspec.Struct):
+    name: str
+    more: dict[str, object] = {}
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b'{"name": 1}', b'{"name": "\xff"}', b'{"name": "a", "more": {"b": ' + b"[" * 100_000]
+)
+def test_what_is_wrong_with_a_json_file_is_one_sentence(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "manifest.json"
+    with pytest.raises(MissingFileError, match=r"manifest.json can't be read \(No such file .*\), expected a model"):
+        read_json(file, Named, "a model")
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=r"manifest\.json: ."):
+        read_json(file, Named)
+    with pytest.raises(InputError, match=r"manifest\.json: ."):
         load_manifest(tmp_path)
 
 

@@ -13,9 +13,11 @@ import time
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 from osml_serving.api import datasets
 from osml_serving.datasets import shelf as dataset_shelf
+from osml_serving.datasets import worker
 from osml_serving.log import Log
 
 from osml.base.failure import Failure, InputError
@@ -26,6 +28,7 @@ pytest.importorskip("pyarrow")
 from osml_training.collect.collect import collect_labelled
 from osml_training.collect.sweep import Sweep
 
+from osml.datasets.checks.finding import Place, Report
 from osml.datasets.contribute import Package, pack, send, wait_for_check
 from osml.datasets.exchange import Source
 from osml.datasets.package import unpack
@@ -404,6 +407,30 @@ def test_a_check_that_can_not_be_made_does_not_hang_for_ever(tmp_path, monkeypat
     state, message, again = asyncio.run(asyncio.wait_for(hand_in(), 10))
     assert (state, again) == ("failed", "checking")
     assert "No space left" in message
+
+
+def test_a_record_keeps_the_first_findings_and_the_number_of_all(package, tmp_path, monkeypatch):
+    """A thousand records of refused packages are kept, and all are read at each new package."""
+    place = Place("traces/x.parquet")
+    report = Report()
+    report.add([place.warning("ways", f"odd {k}") for k in range(500)] + [place.error("cores", "x" * 9999)] * 500)
+    monkeypatch.setattr("osml.datasets.validate.validate", lambda _: report)
+    found = worker.check(package.file, tmp_path)
+    assert (found["accepted"], found["counts"]) == (False, {"warning": 500, "error": 500})
+    assert [finding.severity for finding in found["findings"]] == ["error"] * 100
+    assert len(msgspec.json.encode(found)) < 100_000
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_check_that_writes_without_end_is_ended(tmp_path, monkeypatch, stream):
+    real = asyncio.create_subprocess_exec
+
+    async def endless(*_command, **options):
+        return await real(sys.executable, "-c", f"import sys\nwhile True: sys.{stream}.write('a' * 65536)", **options)
+
+    monkeypatch.setattr(dataset_shelf.asyncio, "create_subprocess_exec", endless)
+    monkeypatch.setattr(dataset_shelf, "MAX_OUTPUT", 2**20)
+    assert asyncio.run(dataset_shelf._run_worker(tmp_path, tmp_path)) == "the check wrote more than 1 MiB"
 
 
 def test_records_of_refused_packages_do_not_stay_for_ever(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ import httpx
 import msgspec
 import pytest
 from osml_serving.example import EXAMPLE
+from osml_serving.models import shelf as model_shelf
 from osml_serving.models.shelf import ModelShelf
 
 from osml.base.failure import InputError
@@ -173,6 +174,37 @@ def test_a_broken_model_is_refused_and_the_old_one_goes_on(folder, change, words
     assert shelf.models_of(PLATFORM).a2.metadata.name == MANY
 
 
+def test_a_model_that_could_not_be_opened_for_a_moment_is_tried_again(folder, monkeypatch):
+    now_s = 0.0
+    shelf = ModelShelf(folder, clock=lambda: now_s)
+    shelf.reload()
+    derive(folder, "a2-new")
+    real = model_shelf.open_checked
+
+    def exhausted(*_):
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(model_shelf, "open_checked", exhausted)
+    assert not shelf.reload()
+    assert "Too many open files" in shelf.refused[0].reason
+    waits_s = []
+    for _ in range(10):
+        assert not shelf.changed()
+        waits_s.append(shelf._again_s - now_s)
+        now_s = shelf._again_s
+        assert shelf.changed()
+        assert not shelf.reload()
+    assert waits_s[:3] == [10, 20, 40]
+    assert waits_s[-1] == 600
+    monkeypatch.setattr(model_shelf, "open_checked", real)
+    now_s = shelf._again_s
+    assert shelf.changed()
+    assert shelf.reload()
+    assert in_use(shelf) == "a2-new"
+    now_s = 1e9
+    assert not shelf.changed()
+
+
 def test_a_wrong_checksum_is_refused(folder):
     shelf = ModelShelf(folder)
     shelf.reload()
@@ -218,7 +250,9 @@ def test_a_model_without_a_checksum_is_refused(folder, unlisted):
     assert f"no checksum of {unlisted}" in shelf.refused[0].reason
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b'{"models":[{"name":"../../etc"}]}', None])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b'{"models":[{"name":"\xff"}]}', b'{"models":[{"name":"../../etc"}]}', None]
+)
 def test_without_a_manifest_everything_stays(folder, content):
     shelf = ModelShelf(folder)
     shelf.reload()

@@ -10,13 +10,18 @@ import msgspec
 Severity = Literal["error", "warning", "note"]
 
 MOST = 1000
-"""Findings of a report; a data set with more has one fault, many times."""
+"""Findings of each severity in a report; a data set with more has one fault, many times."""
+
+
+_LONGEST = {"file": 200, "column": 100, "message": 400}
+"""Characters of the texts of a finding, apart from the dots in their middle."""
 
 
 class Finding(msgspec.Struct, frozen=True):
     """One finding. `file` is relative to the data set; None where it is about more than one place.
 
-    Errors keep a data set from being accepted, warnings say what it is less good for.
+    Errors keep a data set from being accepted, warnings say what it is less good for. Texts quote the data, which may
+    be anybody's: of long ones the middle is left out.
     """
 
     severity: Severity
@@ -25,11 +30,18 @@ class Finding(msgspec.Struct, frozen=True):
     column: str | None
     message: str
 
+    def __post_init__(self) -> None:
+        for name, most in _LONGEST.items():
+            text = getattr(self, name)
+            if text is not None and len(text) > most:
+                msgspec.structs.force_setattr(self, name, f"{text[: most // 2]} ... {text[len(text) - most // 2 :]}")
+
 
 class Report(msgspec.Struct):
-    """All findings of a data set."""
+    """Findings of a data set, and how many of each severity there are, those beyond MOST included."""
 
     findings: list[Finding] = []
+    counts: dict[Severity, int] = {}
     rows: int = 0
     runs: int = 0
     files: int = 0
@@ -38,12 +50,18 @@ class Report(msgspec.Struct):
     @property
     def accepted(self) -> bool:
         """No error."""
-        return not any(finding.severity == "error" for finding in self.findings)
+        return not self.counts.get("error")
+
+    @property
+    def first_error(self) -> Finding:
+        """Of a report that is not accepted."""
+        return next(finding for finding in self.findings if finding.severity == "error")
 
     def add(self, findings: Iterable[Finding]) -> None:
-        """Take over findings, up to MOST (errors always)."""
+        """Take over findings, up to MOST of each severity."""
         for finding in findings:
-            if len(self.findings) < MOST or (finding.severity == "error" and self.accepted):
+            self.counts[finding.severity] = self.counts.get(finding.severity, 0) + 1
+            if self.counts[finding.severity] <= MOST:
                 self.findings.append(finding)
 
 

@@ -13,6 +13,7 @@ from typing import Protocol
 import msgspec
 
 from osml.base.failure import InputError
+from osml.base.json_file import read_json
 
 Reading = Mapping[str, bool]
 _NAMED = 5
@@ -67,12 +68,10 @@ class ScheduleSignal:
 def load_schedule(path: Path, started: float) -> ScheduleSignal:
     """A JSON list of {"t", "backend", "interfered"}. Raises InputError."""
     try:
-        switches = msgspec.json.decode(path.read_bytes(), type=list[Switch])
-    except OSError as error:
-        raise InputError(f"--schedule {path} can't be read: {error.strerror}") from None
-    except msgspec.MsgspecError as error:
+        switches = read_json(path, list[Switch])
+    except InputError as error:
         raise InputError(
-            f'--schedule {path}: {error}, expected [{{"t": 30, "backend": "web1", "interfered": true}}, ...]'
+            f'--schedule {error}, expected [{{"t": 30, "backend": "web1", "interfered": true}}, ...]'
         ) from None
     if not switches:
         raise InputError(f"--schedule {path} has no switches, expected at least one")
@@ -132,12 +131,12 @@ class FileSignal:
             seen = (status.st_mtime_ns, status.st_size, status.st_ino)
             if seen == self._seen:
                 return
-            values = msgspec.json.decode(self._path.read_bytes(), type=dict[str, bool | float])
+            values = read_json(self._path, dict[str, bool | float])
         except OSError as error:
             self._fault = f"{self._path}: {error.strerror}"
             return
-        except msgspec.MsgspecError as error:
-            self._fault = f"{self._path}: {error}"
+        except InputError as error:
+            self._fault = str(error)
             return
         self._fault, self._seen, self._at = None, seen, status.st_mtime
         self._known = {name: self._level.reached(value) for name, value in values.items()}

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from osml.base.failure import InputError, MachineError
+from osml.base.json_file import NO_JSON
 
 
 class Original(msgspec.Struct, frozen=True):
@@ -51,7 +52,7 @@ class Journal:
             return {}
         try:
             document = msgspec.json.decode(text, type=_Document)
-        except msgspec.MsgspecError as error:
+        except NO_JSON as error:
             raise InputError(f"{self.path} is not a state file of osml ({error}): remove it") from None
         if document.backend != self._backend:
             raise InputError(f"{self.path} is of backend '{document.backend}', not '{self._backend}': choose another")

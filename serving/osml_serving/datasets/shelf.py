@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -15,11 +16,13 @@ from typing import Any, Literal
 import msgspec
 
 from osml.base.failure import InputError
+from osml.base.json_file import from_json, read_json
 from osml_serving.child_process import ONE_THREAD, environment_without_secrets
 from osml_serving.log import Log
 
 IDENTITY = r"^[0-9a-f]{64}$"
 CHECK_S = 1200.0
+MAX_OUTPUT = 4 * 2**20  # bytes; its findings are less
 KEEP_S = 14 * 86_400.0  # the record of a package that was not accepted: so long its contributor can ask why
 MAX_KEPT = 1000  # such records
 RESERVE = 2**30  # bytes of the disk that contributions leave alone
@@ -29,7 +32,8 @@ State = Literal["checking", "accepted", "refused", "failed"]
 class DatasetRecord(msgspec.Struct):
     """What is known of a contribution.
 
-    `findings` are those of `osml learn data validate`; `received` is since 1970. An accepted one has `content`.
+    `findings` are the first ones of `osml learn data validate`, and `counts` says how many of each severity there are.
+    `received` is since 1970. An accepted one has `content`.
     """
 
     id: str
@@ -39,6 +43,7 @@ class DatasetRecord(msgspec.Struct):
     rows: int | None = None
     runs: int | None = None
     findings: list[dict[str, Any]] = []
+    counts: dict[str, int] = {}
     content: dict[str, Any] | None = None  # name, kind, licence, contributor, platforms, services, outcomes
 
 
@@ -120,8 +125,8 @@ class DatasetShelf:
         if not re.match(IDENTITY, identity):
             return None
         try:
-            return msgspec.json.decode((self.folder / f"{identity}.json").read_bytes(), type=DatasetRecord)
-        except (OSError, msgspec.MsgspecError):
+            return read_json(self.folder / f"{identity}.json", DatasetRecord)
+        except InputError:
             return None
 
     def package(self, identity: str) -> Path | None:
@@ -181,7 +186,7 @@ class DatasetShelf:
         else:
             record.state = "accepted" if result.get("accepted") is True else "refused"
             record.rows, record.runs, record.findings = result["rows"], result["runs"], result["findings"]
-            record.content = result.get("content")
+            record.counts, record.content = result.get("counts", {}), result.get("content")
         if record.state != "accepted":
             package.unlink(missing_ok=True)
         outcome = f"data set {record.id[:12]} is {record.state}"
@@ -220,17 +225,32 @@ async def _run_worker(package: Path, scratch: Path) -> dict[str, Any] | str:
     )
     try:
         async with asyncio.timeout(CHECK_S):
-            out, err = await process.communicate()
+            out, err = await asyncio.gather(_written(process, process.stdout), _written(process, process.stderr))
+            await process.wait()
     except TimeoutError:
         return f"the check took longer than {CHECK_S:g} s"
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
+    if max(len(out), len(err)) > MAX_OUTPUT:
+        return f"the check wrote more than {MAX_OUTPUT // 2**20} MiB"
     if process.returncode != 0:
         last = err.decode("utf-8", "replace").strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
         return f"the check failed: {last[0][:300]}"
     try:
-        return msgspec.json.decode(out, type=dict[str, Any])
-    except msgspec.MsgspecError as error:
-        return f"the output of the check is invalid ({error})"
+        return from_json(out, dict[str, Any], "the output of the check is invalid")
+    except InputError as error:
+        return str(error)
+
+
+async def _written(process: asyncio.subprocess.Process, stream: asyncio.StreamReader | None) -> bytes:
+    """What a worker writes to a pipe; it is killed when that is more than MAX_OUTPUT."""
+    found = bytearray()
+    while stream is not None and (part := await stream.read(2**16)):
+        found += part
+        if len(found) > MAX_OUTPUT:
+            with suppress(ProcessLookupError):
+                process.kill()
+            break
+    return bytes(found)

@@ -16,14 +16,16 @@ from osml.base.failure import Failure
 
 MEMORY = 4 * 2**30  # of address space, most of it unused
 CPU_S = 900
+MOST = 100  # findings that a record keeps, so that a thousand records are not gigabytes
 
 
 def check(package: Path, folder: Path) -> dict[str, Any]:
     """`{"accepted", "rows", "runs", "files", "bytes", "findings"}`, as `osml learn data validate` says it.
 
-    An accepted package also has its `content`.
+    Of the findings the first ones, errors before others; `counts` says how many of each severity there are. An accepted
+    package also has its `content`.
     """
-    from osml.datasets.checks.finding import document  # noqa: PLC0415 - not where pyarrow is not installed
+    from osml.datasets.checks.finding import Finding, document  # noqa: PLC0415 - not where pyarrow is not installed
     from osml.datasets.contribute import unpack_check  # noqa: PLC0415
     from osml.datasets.package import content_of, unpack  # noqa: PLC0415
     from osml.datasets.validate import validate  # noqa: PLC0415
@@ -31,12 +33,15 @@ def check(package: Path, folder: Path) -> dict[str, Any]:
     try:
         unpack(package, folder)
         unpack_check(package)
-        found = document(validate(folder))
+        report = validate(folder)
+        first = sorted(report.findings, key=lambda finding: finding.severity != "error")[:MOST]
+        found = document(report) | {"findings": first, "counts": report.counts}
         return found | ({"content": content_of(folder)} if found["accepted"] else {})
     except Failure as failure:
         message = str(failure).replace(f"{package}: ", "").replace(f"{folder}/", "")
-        finding = {"severity": "error", "file": None, "row_group": None, "column": None, "message": message}
-        return {"accepted": False, "rows": 0, "runs": 0, "files": 0, "bytes": 0, "findings": [finding]}
+        finding = Finding("error", None, None, None, message)
+        none = {"rows": 0, "runs": 0, "files": 0, "bytes": 0}
+        return none | {"accepted": False, "findings": [finding], "counts": {"error": 1}}
 
 
 def main() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +21,7 @@ from osml_serving.view.explain import ModelInUse
 
 Key = tuple[str, str]  # platform, kind
 MAX_PLATFORMS = 256  # platforms in the cache, also those without models
+FIRST_S, LONGEST_S = 10.0, 600.0  # until what was refused is tried again; each time twice as long
 
 
 class Refusal(Struct):
@@ -41,11 +44,18 @@ class _Stock:
 class ModelShelf:
     """The models of a folder. `tell(level, message)` gets every change; it may be called from another thread."""
 
-    def __init__(self, folder: Path, tell: Callable[[str, str], None] = lambda _level, _message: None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        tell: Callable[[str, str], None] = lambda _level, _message: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.folder = folder
         self._tell = tell
+        self._clock = clock
         self._stock = _Stock()
         self._seen: object = None
+        self._wait_s, self._again_s = FIRST_S, math.inf
 
     def models_of(self, platform: str) -> Models:
         """The models of a platform as they are at this moment; `faults` say what is missing."""
@@ -81,8 +91,12 @@ class ModelShelf:
         return self._stock.refused
 
     def changed(self) -> bool:
-        """True where the manifest, or a file of a model in it, is another than at the last `reload`. Blocks."""
-        return self._signature() != self._seen
+        """True where there is something to do for `reload`. Blocks.
+
+        The manifest, or a file of a model in it, is another than at the last one; or something was refused, perhaps for
+        a reason that passes: too many open files, no memory.
+        """
+        return self._signature() != self._seen or self._clock() >= self._again_s
 
     def reload(self) -> bool:
         """Open new models, then exchange all at once; True if a model was exchanged. Blocks: not for the event loop.
@@ -90,7 +104,15 @@ class ModelShelf:
         A model that fails its checks is refused, and the old one stays in use. A model that the manifest does not list
         is removed. If the manifest is unreadable, all models stay.
         """
-        self._seen = self._signature()
+        now = self._signature()
+        self._wait_s = FIRST_S if now != self._seen else min(2 * self._wait_s, LONGEST_S)
+        self._seen = now
+        try:
+            return self._read()
+        finally:
+            self._again_s = self._clock() + self._wait_s if self.refused else math.inf
+
+    def _read(self) -> bool:
         before = self._stock
         try:
             listed = load_manifest(self.folder).models  # first: it says in a sentence what may not be read

@@ -113,11 +113,12 @@ def test_an_address_that_is_none_and_an_answer_of_somebody_else_are_named(datase
     package = pack(dataset, tmp_path)
     with pytest.raises(InputError, match=r"--server is 'http://127\.0\.0\.1:abc', expected"):
         send(package, "http://127.0.0.1:abc", None)
-    with (
-        server(200, {"login": "please"}) as (url, _),
-        pytest.raises(Failure, match=r"is not an osml server; the package stays in .*\.tar"),
-    ):
-        send(package, url, None)
+    for answer in ({"login": "please"}, b'{"id":"\xff', b'{"id":' + 10_000 * b"["):
+        with (
+            server(200, answer) as (url, _),
+            pytest.raises(Failure, match=r"is not an osml server; the package stays in .*\.tar"),
+        ):
+            send(package, url, None)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ def test_tampered_packages_are_noticed(dataset: Path, tmp_path: Path) -> None:
 
 
 @contextmanager
-def server(status: int, answer: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]:
+def server(status: int, answer: dict[str, Any] | bytes) -> Iterator[tuple[str, list[Any]]]:
     seen: list[Any] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -166,7 +167,7 @@ def server(status: int, answer: dict[str, Any]) -> Iterator[tuple[str, list[Any]
             seen.append((self.path, dict(self.headers.items()), body))
             self.send_response(status)
             self.end_headers()
-            self.wfile.write(json.dumps(answer).encode())
+            self.wfile.write(answer if isinstance(answer, bytes) else json.dumps(answer).encode())
 
         def log_message(self, *_: object) -> None:
             pass

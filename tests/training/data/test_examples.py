@@ -93,7 +93,7 @@ def test_b_asks_what_can_be_taken_from_where_the_service_is(made: Path) -> None:
     known = labels(made)
     source = ExampleSource(made, "b", window=1)
     found = source.table()
-    checked = 0
+    checked = at_oaa = 0
     names = source.inputs
     for run in [key.run for key in source.runs()]:
         row = known[run]
@@ -106,10 +106,16 @@ def test_b_asks_what_can_be_taken_from_where_the_service_is(made: Path) -> None:
             cell = np.array([round(x[names.index("cores")]), round(x[names.index("cache_mib")] / 1.25)])
             assert abs(cell - [row["oaa_cores"], row["oaa_ways"]]).max() <= 1
             assert surface[cell[0] - 1, cell[1] - 1] <= row["target_ms"]
-            wanted = b_points(surface, cell, [float(x[names.index("slowdown")])])[0]
+            slowdown = float(x[names.index("slowdown")])
+            wanted = b_points(surface, cell, [slowdown], (10, 20))[0]  # shares of the platform, not of the grid
             np.testing.assert_array_equal(y, wanted.reshape(-1))
             checked += 1
+            if cell.tolist() == [row["oaa_cores"], row["oaa_ways"]]:
+                label = np.array(row["b_points"]).reshape(len(row["slowdowns"]), -1)
+                np.testing.assert_array_equal(y, label[np.abs(np.array(row["slowdowns"]) - slowdown).argmin()])
+                at_oaa += 1
     assert checked > 20
+    assert at_oaa > 0
 
 
 def test_b2_is_how_much_the_latency_suffers(made: Path) -> None:

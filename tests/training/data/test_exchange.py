@@ -102,9 +102,10 @@ def test_an_index_cannot_lead_elsewhere(shelf: Path, tmp_path: Path) -> None:
     (shelf / "index.json").write_text(json.dumps(index))
     with pytest.raises(InputError, match="expected a name beside it"):
         Source(None, str(shelf)).fetch(index["datasets"][0]["id"], tmp_path / "fetched")
-    (shelf / "index.json").write_text("<html>")
-    with pytest.raises(Failure, match="is no list of data sets"):
-        Source(None, str(shelf)).datasets()
+    for content in (b"<html>", b'{"schema": "\xff"}', b'{"x": ' + 10_000 * b"["):
+        (shelf / "index.json").write_bytes(content)
+        with pytest.raises(Failure, match="is no list of data sets"):
+            Source(None, str(shelf)).datasets()
 
 
 def test_one_place_has_to_be_named() -> None:

@@ -103,6 +103,39 @@ def test_reference_labelling_is_the_published_rule(tmp_path: Path) -> None:
     assert row["labelling"] == "reference"
 
 
+def test_b_trains_on_the_b_points_of_the_labels(tmp_path: Path) -> None:
+    """Two cores and a way, or a core and two ways: a way is a small share of 40, not of the 4 in the grid."""
+    examples = pytest.importorskip("osml_training.tables.examples")
+    latency = np.full((4, 4, 2), 100.0)
+    latency[1:, 1:] = 11.0
+    latency[1, 1] = 100.0
+    latency[2:, 2:] = 9.5
+    row = labelled(write(tmp_path, latency, description.Fingerprint("box", logical_cpus=4, llc_ways=40, way_mib=1.0)))
+    assert (row["oaa_cores"], row["oaa_ways"]) == (4, 4)
+    label_points = np.array(row["b_points"]).reshape(len(row["slowdowns"]), -1)
+    assert label_points[-1, :2].tolist() == [1, 2]
+    source = examples.ExampleSource(tmp_path, "b", neighbours="any", window=0)
+    found = source.table()
+    slowdowns = found.x[:, source.inputs.index("slowdown")]
+    for slowdown, points in zip(row["slowdowns"], label_points, strict=True):
+        mine = found.y[np.isclose(slowdowns, slowdown)]
+        assert len(mine) == 2
+        assert (mine == points).all()
+
+
+def test_the_fingerprint_of_a_training_is_that_of_its_labels_too(tmp_path: Path) -> None:
+    file = write(tmp_path, cliff())
+    traces = store.dataset_fingerprint(tmp_path)
+    labelled(file)
+    first = store.dataset_fingerprint(tmp_path, "labels")
+    labelled(file, "reference")
+    other = store.dataset_fingerprint(tmp_path, "labels")
+    labelled(file)
+    assert len({traces, first, other}) == 3
+    assert store.dataset_fingerprint(tmp_path, "labels") == first
+    assert store.dataset_fingerprint(tmp_path) == traces
+
+
 def test_samples_without_a_latency_are_left_out_of_the_mean(tmp_path: Path) -> None:
     latency = cliff(3)
     latency[:, :, 1] = np.nan

@@ -7,15 +7,28 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from osml.base.failure import InputError
-from osml.domain import Assignment, Counters, Decision, Latency, Observation, Partition, Platform, Region, Service
+from osml.domain import (
+    Assignment,
+    CacheDomain,
+    Counters,
+    Decision,
+    Latency,
+    Observation,
+    Partition,
+    Platform,
+    Region,
+    Service,
+)
 from osml.lab.trials.live.phases import GeneratorCost, LivePhase
 from osml.lab.trials.live.traces import write_traces
 from osml.lab.trials.records import Record
+from osml.predictors import FEATURES, feature_row
 
 live = pytest.importorskip("osml_training.collect.live")
 data = pytest.importorskip("osml_training.cli.data.app")
@@ -74,7 +87,7 @@ def test_agents_record_becomes_cases_with_nulls_for_what_a_vm_hides(tmp_path: Pa
     assert (first["p99_ms"], first["requests"], first["requests_per_s"], first["threads"]) == (3.0, 900, 450.0, 4)
     assert first["llc_misses_per_s"] == 1e6  # 2e6 in two seconds
     assert (first["neighbours"], first["neighbour_names"]) == (2, "be:stress,nginx")
-    assert first["neighbour_cores"] == 1.5 + 4.0  # nginx has a quota, stress may use all
+    assert first["neighbour_cores"] == 4.0  # nginx has a quota, stress may use all
     assert first["neighbour_bandwidth_gbps"] == 2.5
     assert first["neighbour_ways"] is None
     nginx = rows_of(tmp_path / "set", "nginx")
@@ -86,7 +99,55 @@ def test_ways_are_counted_where_the_cache_is_partitioned(tmp_path: Path) -> None
     live.take_over(tmp_path / "set", [record(tmp_path / "r", RDT, [2.0], mask="7")])
     row = rows_of(tmp_path / "set", "redis")[0]
     assert (row["cores"], row["ways"], row["cache_mib"]) == (2.0, 3, 6.0)
-    assert (row["neighbour_ways"], row["neighbour_cache_mib"]) == (22, 44.0)
+    assert (row["neighbour_ways"], row["neighbour_cache_mib"]) == (11, 22.0)  # both may use all
+
+
+LARGE = Platform(id="large", cores=36, cpus="0-35", ways=20, way_mib=2.25)
+TENTHS = msgspec.structs.replace(LARGE, cores=360, core_quantum=0.1)
+SHARED = {
+    "read back": (
+        LARGE,
+        {
+            "assignments": [
+                Assignment("redis", cpus="0-7", way_mask="f"),
+                Assignment("nginx", cpus="8-35", way_mask="ff0"),
+                Assignment("stress", cpus="8-35", way_mask="ff0"),
+            ]
+        },
+    ),
+    "partition": (LARGE, {"partition": Partition([Region(["redis"], 8, 4), Region(["nginx", "stress"], 28, 8)])}),
+    "quotas": (TENTHS, {"partition": Partition([Region(["redis"], 80, 4), Region(["nginx", "stress"], 280, 8)])}),
+}
+
+
+@pytest.mark.parametrize("how", SHARED)
+def test_a_row_has_what_a_policy_sees_of_the_interval_and_shared_cpus_once(tmp_path: Path, how: str) -> None:
+    platform, known = SHARED[how]
+    seen = msgspec.structs.replace(observation(0, 8.0, platform), **known)
+    (tmp_path / "r").write_bytes(msgspec.json.encode({"observation": seen, "decision": None}) + b"\n")
+    live.take_over(tmp_path / "set", [tmp_path / "r"])
+    [row] = rows_of(tmp_path / "set", "redis")
+    names = sorted(row.keys() & set(FEATURES))
+    found = np.array([row[name] for name in names], np.float32)  # None becomes NaN
+    np.testing.assert_array_equal(found, feature_row(seen, "redis", names))
+    assert (row["cores"], row["ways"], row["neighbour_cores"], row["neighbour_ways"]) == (8, 4, 28, 8)
+
+
+def test_intervals_of_services_on_cache_domains_are_left_out_and_counted(tmp_path: Path) -> None:
+    """The policy saw the domain of each as a node of its own; the sums of a record are those of the whole node."""
+    node = msgspec.structs.replace(RDT, domains=[CacheDomain(0, "0-1"), CacheDomain(1, "2-3")], regions_in_domains=True)
+    whole = [Region(["redis"], 2, 5), Region(["nginx", "stress"], 2, 6)]
+    placed = [Region(["redis"], 2, 5, domain=0), Region(["nginx", "stress"], 2, 6, domain=1)]
+    seen = [
+        msgspec.structs.replace(observation(k, 1.0, node), partition=Partition(placed if k < 2 else whole))
+        for k in range(5)
+    ]
+    file = tmp_path / "r.jsonl"
+    file.write_bytes(b"".join(msgspec.json.encode({"observation": one, "decision": None}) + b"\n" for one in seen))
+    found = CliRunner().invoke(data.app, ["collect", str(tmp_path / "set"), "--live", str(file), "--settle", "0"])
+    assert found.exit_code == 0, found.output
+    assert "2 with services on cache domains" in found.stdout
+    assert len(rows_of(tmp_path / "set", "redis")) == 3
 
 
 def test_a_service_without_measured_neighbours_has_no_sum(tmp_path: Path) -> None:
@@ -96,19 +157,28 @@ def test_a_service_without_measured_neighbours_has_no_sum(tmp_path: Path) -> Non
     assert rows_of(tmp_path / "set", "redis")[0]["neighbour_bandwidth_gbps"] is None
 
 
-def test_traces_of_osml_live_become_the_same_cases(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shared", [False, True])
+def test_traces_of_osml_live_become_the_same_cases(tmp_path: Path, shared: bool) -> None:
+    """Also where nginx and the job share a region: each has the quota of the whole region."""
     seen = [observation(k, quota, PLAIN) for k, quota in enumerate([1.0, 1.0, 2.0])]
+    if shared:
+        partition = Partition([Region(["redis"], 10), Region(["nginx", "stress"], 30)])
+        given = [Assignment("redis", cpu_quota=1.0), *(Assignment(name, cpu_quota=3.0) for name in ("nginx", "stress"))]
+        seen = [msgspec.structs.replace(one, partition=partition, assignments=given) for one in seen]
     decision = Decision("n1", 0, "arq", Partition([Region(["redis", "nginx", "stress"], 40)]), [])
     phase = LivePhase("managed", "arq", [Record(o, decision) for o in seen], 0, {}, GeneratorCost(1.0, "fifo"), None)
     summary = {"baseline": {"work_rate_unit": "x"}, "policy": "arq", "seed": 0, "mechanisms": [], "missing": []}
     (tmp_path / "telemetry").mkdir()
     write_traces(tmp_path / "traces.parquet", [phase], tmp_path / "telemetry", summary)
     live.take_over(tmp_path / "a", [tmp_path / "traces.parquet"])
-    live.take_over(tmp_path / "b", [record(tmp_path / "r", PLAIN, [1.0, 1.0, 2.0])])
+    lines = [msgspec.json.encode({"observation": one, "decision": None}) for one in seen]
+    (tmp_path / "r").write_bytes(b"\n".join(lines) + b"\n")
+    live.take_over(tmp_path / "b", [tmp_path / "r"])
     one, other = rows_of(tmp_path / "a", "redis"), rows_of(tmp_path / "b", "redis")
     for row in (*one, *other):
         row.pop("run")
     assert one == other
+    assert not shared or {row["neighbour_cores"] for row in one} == {3.0}
 
 
 def test_what_was_simulated_says_so(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from osml.domain.cpu_names import folder_name, short_name
 series = pytest.importorskip("osml_training.collect.live_series")
 live = pytest.importorskip("osml_training.collect.live")
 data = pytest.importorskip("osml_training.cli.data.app")
+runs = pytest.importorskip("osml_training.tables.runs")
+splits = pytest.importorskip("osml_training.train.splits")
 
 CPU = "Intel(R) Xeon(R) CPU E5-2697 v4 @ 2.30GHz"
 NODE = Platform(id=CPU, cores=20, cpus="0-1", core_quantum=0.1)
@@ -45,14 +47,14 @@ def record(path: Path, observations: list[Observation]) -> Path:
     return path
 
 
-def walk(seed: int = 0) -> list[Observation]:
+def walk(seed: int = 0, rate: float = 1000.0) -> list[Observation]:
     """Six quotas, ten intervals of each; under 0.3 CPUs the target is missed."""
     draw = np.random.default_rng(seed)
     found: list[Observation] = []
     for quota in (0.6, 0.5, 0.4, 0.3, 0.2, 0.1):
         for _ in range(10):
             p99_ms = (2.0 if quota >= 0.3 else 60.0) * float(draw.uniform(0.9, 1.1))
-            found.append(interval(len(found), quota, 1000.0, p99_ms, draw))
+            found.append(interval(len(found), quota, rate, p99_ms, draw))
     return found
 
 
@@ -82,6 +84,47 @@ def test_every_row_says_that_its_load_was_estimated(tmp_path: Path) -> None:
     assert 950 < loads.pop() < 1050
     file = next((tmp_path / "set").rglob("*.parquet"))
     assert b"is estimated from the answered requests" in pq.read_schema(file).metadata[b"osml.provenance"]
+
+
+def part_in(split: Any, folder: Path, names: set[str]) -> list[str]:
+    """The parts of the runs of these records: `names` of their files."""
+    found = sorted(file for file in folder.rglob("*.parquet") if file.stem in names)
+    keys = [
+        runs.RunKey("p", "redis", run, None, 5, 1, rate) for file in found for run, rate in runs.rates_of(file).items()
+    ]
+    return [splits.part_of(key, split) for key in keys]
+
+
+def test_the_part_of_a_record_does_not_depend_on_the_records_beside_it(tmp_path: Path) -> None:
+    """A model that is tested later must not find in the test what it learned from."""
+    first = record(tmp_path / "a", walk(0, 1003.0))
+    folder = tmp_path / "set"
+    live.take_over(folder, [first])
+    names = {file.stem for file in folder.rglob("*.parquet")}
+    many = [splits.Split(unseen=(), seed=seed, rate_band=width) for seed in range(50) for width in (None, 0.25)]
+    before = [part_in(split, folder, names) for split in many]
+    live.take_over(folder, [first, record(tmp_path / "b", walk(1, 1031.0)), record(tmp_path / "c", walk(2, 810.0))])
+    assert len(list(folder.rglob("*.parquet"))) == 3
+    assert [part_in(split, folder, names) for split in many] == before
+
+
+def test_most_records_of_one_load_are_in_one_part() -> None:
+    """Arrivals of one load make 103/s of one record and 97/s of another; few pairs are cut by the edge of a band."""
+    draw = np.random.default_rng(7)
+    together = {None: 0, 0.25: 0}
+    pairs = 300
+    for _ in range(pairs):
+        rate = float(np.exp(draw.uniform(np.log(30), np.log(300))))
+        both = [
+            series.estimated_loads(rows([float(one) for one in draw.poisson(rate, 20)]), [1.0] * 20)[0]
+            for _ in range(2)
+        ]
+        keys = [runs.RunKey("p", "redis", str(k), None, 5, 1, found) for k, found in enumerate(both)]
+        for width in together:
+            bands = {splits._band(key, splits.Split(rate_band=width)) for key in keys}
+            together[width] += len(bands) == 1
+    assert together[0.25] > 0.7 * pairs
+    assert together[None] < 0.4 * pairs
 
 
 def test_lines_that_were_read_twice_count_once(tmp_path: Path) -> None:

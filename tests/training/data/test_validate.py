@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +21,8 @@ store = pytest.importorskip("osml.datasets.store")
 validating = pytest.importorskip("osml.datasets.validate")
 collecting = pytest.importorskip("osml_training.collect.collect")
 columns = pytest.importorskip("osml.datasets.checks.columns")
+contribute = pytest.importorskip("osml.datasets.contribute")
+finding = pytest.importorskip("osml.datasets.checks.finding")
 duplicates = pytest.importorskip("osml.datasets.checks.duplicates")
 surfaces = pytest.importorskip("osml.datasets.surfaces")
 personal = pytest.importorskip("osml.datasets.checks.personal")
@@ -509,6 +512,21 @@ def test_ordinary_names_are_nobodys(text: str) -> None:
     assert list(personal.suspects(text)) == []
 
 
+def test_a_report_quotes_a_part_of_a_long_text(dataset: Path, traces: Path, rewrite: Rewrite) -> None:
+    """A megabyte of one letter is a few bytes of a package."""
+
+    def spoil(columns: dict[str, Any]) -> None:
+        for name in ("platform", "run", "percentile"):
+            columns[name][0] = "a" * 2_000_000
+        columns["b" * 2_000_000] = [0.0] * len(columns["run"])
+
+    rewrite(traces, spoil)
+    report = validating.validate(dataset)
+    assert {found.message.split(" ")[0] for found in report.findings} >= {"rows", "unknown"}
+    assert not report.accepted
+    assert len(msgspec.json.encode(finding.document(report))) < 2**20
+
+
 def test_long_texts_are_searched_in_proportion_to_their_length() -> None:
     for text in ("a" * 10**5, "a." * 10**5, "a-" * 10**5, "a:" * 10**5, "1." * 10**5):
         assert list(personal.suspects(text)) == []  # with a second start at each character it took minutes
@@ -667,3 +685,20 @@ def test_damaged_bytes_are_findings_never_a_traceback(dataset: Path, traces: Pat
         traces.write_bytes(bytes(damaged))
         found += not validating.validate(traces).accepted
     assert found >= 20
+
+
+def test_a_description_that_is_no_text_is_a_finding(dataset: Path) -> None:
+    (dataset / "dataset.json").write_bytes(b'{"name": "\xff"}')
+    assert any("dataset.json: 'utf-8' codec" in found.message for found in check(dataset).report.findings)
+
+
+def test_an_error_after_many_warnings_is_kept_and_each_error_counts() -> None:
+    report, place = finding.Report(), finding.Place("f")
+    report.add(place.warning(None, "odd") for _ in range(finding.MOST + 5))
+    assert report.accepted
+    report.add(place.error(None, f"wrong {k}") for k in range(finding.MOST + 7))
+    assert not report.accepted
+    assert report.counts == {"warning": finding.MOST + 5, "error": finding.MOST + 7}
+    kept = [found.severity for found in report.findings]
+    assert (kept.count("warning"), kept.count("error")) == (finding.MOST, finding.MOST)
+    assert "the data set has 1007 errors; the first: f: wrong 0" in str(contribute.refused(report))

@@ -171,6 +171,43 @@ def test_a_champion_that_was_exchanged_under_the_same_name_is_not_replaced(
     assert not list(models.glob("c-online-*"))
 
 
+def test_a_candidate_that_does_not_get_into_the_manifest_leaves_no_folder(
+    experiences: list[Experience],
+    models: Path,
+    fill: Callable[..., str],
+    job_of: Callable[..., LearnJob],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: Any) -> Any:
+        assert list(models.glob("c-online-*"))
+        raise Failure("the disk is full")
+
+    monkeypatch.setattr(promotion, "exchange", full)
+    with pytest.raises(Failure, match="the disk is full"):
+        learn(job_of(fill(experiences), models))
+    assert not list(models.glob("c-online-*"))
+    assert [entry.name for entry in load_manifest(models).models] == [CHAMPION]
+
+
+def test_what_ended_a_promotion_is_said_whatever_the_manifest_has_become(
+    experiences: list[Experience],
+    models: Path,
+    fill: Callable[..., str],
+    job_of: Callable[..., LearnJob],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody can tell then whether the manifest names the folder, so it stays."""
+
+    def stop(*_: Any) -> Any:
+        (models / "manifest.json").write_bytes(b'{"models": [')
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(promotion, "exchange", stop)
+    with pytest.raises(KeyboardInterrupt):
+        learn(job_of(fill(experiences), models))
+    assert list(models.glob("c-online-*"))
+
+
 @pytest.mark.usefixtures("impatient_mlflow")
 def test_no_password_is_kept_of_an_address(
     experiences: list[Experience],

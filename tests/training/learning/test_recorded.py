@@ -12,8 +12,9 @@ from osml_training.dqn.rewards import Reward
 from osml_training.dqn.state import STATE
 from osml_training.learning.recorded import recorded
 
-from osml.domain import Experience, Latency, Outcome
-from osml.predictors.actions import ACTION_NAMES
+from osml.domain import Decision, Experience, Latency, Outcome, Partition, Region
+from osml.predictors.actions import ACTION_NAMES, legal_actions
+from tests.placement.two_domains import be, lc, observation, platform
 
 replace = msgspec.structs.replace
 
@@ -116,3 +117,39 @@ def test_a_service_that_many_ask_and_that_answers_nothing_any_more_has_fallen(ex
     assert (bool(found.before_met[0]), bool(found.after_met[0])) == (True, False)
     assert found.tuples.reward[0] == pytest.approx(-1.2)
     assert np.isnan(found.tuples.after[0, STATE.index("latency_over_target")])
+
+
+def of_two_domains(before: Partition, decided: Partition) -> Experience:
+    """Of a node whose two cache domains have 8 CPUs and 20 ways each."""
+    node, services = platform(ways=20), [lc("web", 2.0), lc("db", 1.0), be("job", 4.0)]
+    done = Outcome(seq=0, status="applied")
+    return Experience(
+        observation(services, node, partition=before),
+        Decision("n", 0, "osml", decided, []),
+        observation(services, node, seq=1, time_s=1.0, partition=decided, outcome=done),
+    )
+
+
+def in_domains(ways: int) -> Partition:
+    web, job = Region(["web"], 4, ways, domain=0), Region(["job"], 4, 20 - ways, domain=0)
+    return Partition([web, job, Region(["db"], 3, 15, domain=1)])
+
+
+def test_each_cache_domain_of_a_node_teaches_by_itself() -> None:
+    """15 ways of one domain and 15 of another leave 5 of each, not -10 of the node."""
+    found = recorded([of_two_domains(in_domains(15), in_domains(17))], STATE, Reward())
+    assert found.left_out == {}
+    assert [ACTION_NAMES[action] for action in found.tuples.action] == ["<0,2>", "<0,0>"]
+    before, after = ([legal_actions(*web), legal_actions(3, 15, 5, 5)] for web in ((4, 15, 4, 5), (4, 17, 4, 3)))
+    assert (found.legal_before == before).all()
+    assert (found.tuples.legal_after == after).all()
+    assert found.tuples.before[:, STATE.index("neighbour_ways")].tolist() == [5, 0]
+
+
+def test_regions_that_came_to_domains_or_that_no_machine_has_teach_nothing() -> None:
+    whole = Partition([Region(["web"], 4, 10), Region(["db"], 3, 8), Region(["job"], 4, 2)])
+    found = recorded([of_two_domains(whole, in_domains(15)), of_two_domains(in_domains(15), whole)], STATE, Reward())
+    assert found.left_out == {"regions were of the node and became those of cache domains, or the reverse": 2}
+    too_many = Partition([Region(["web"], 4, 15), Region(["db"], 3, 15), Region(["job"], 4, 2)])
+    found = recorded([of_two_domains(too_many, too_many)], STATE, Reward())
+    assert found.left_out == {"regions sum up to more than the machine has": 2}

@@ -10,13 +10,18 @@ import msgspec
 import pytest
 import yaml
 
-from osml.base.failure import InputError
+from osml.base.failure import Failure, InputError
+from osml.datasets.dataset import DatasetDescription, write_description
+from osml.datasets.description import Provenance
 from osml.domain import Observation, Platform, Service
 
 journals = pytest.importorskip("osml_training.live_sweep.journal")
 agent_file = pytest.importorskip("osml_training.live_sweep.agent_file")
 walking = pytest.importorskip("osml_training.live_sweep.walk")
 decisions = pytest.importorskip("osml_training.live_sweep.decisions")
+running = pytest.importorskip("osml_training.live_sweep.run")
+command = pytest.importorskip("osml_training.cli.data.sweep")
+design = pytest.importorskip("osml_training.live_sweep.design")
 
 ABOUT = journals.Swept("web", "vm", 20, 0.1, None, 10.0, "p99", ["job"])
 
@@ -94,7 +99,9 @@ def test_services_that_cannot_be_swept_are_refused(tmp_path: Path) -> None:
 
 
 def test_only_the_agent_with_the_token_gets_decisions() -> None:
-    walk = walking.Walk("web", frozenset(), walking.Rails(), [journals.Condition()], [], lambda _: None)
+    walk = walking.Walk(
+        "web", frozenset(), walking.Rails(), [journals.Condition()], [], lambda _: None, design=design.next_cell
+    )
     seen = Observation("n", 1, 1.0, 1.0, Platform(id="vm", cores=2, cpus="0-1"), [Service("web", "lc", target_ms=10.0)])
     with decisions.Decisions(walk, "secret") as server:
         url, body = f"{server.url}/v1/decisions", msgspec.json.encode(seen)
@@ -106,3 +113,75 @@ def test_only_the_agent_with_the_token_gets_decisions() -> None:
         assert answer.status_code == 200
         assert answer.json()["policy"] == "sweep"
         assert answer.json()["partition"]["regions"] == [{"owners": ["web"], "cores": 2, "ways": 0}]
+
+
+SEEN = Observation("n", 1, 1.0, 1.0, Platform(id="vm", cores=2, cpus="0-1"), [Service("web", "lc", target_ms=10.0)])
+
+
+def of_another_program(folder: Path) -> Path:
+    folder.mkdir()
+    write_description(folder, DatasetDescription("set", Provenance("virtual", "osml data collect"), []))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("platform", "words"), [("vm", "contains another collection"), ("../x", "platform is '../x', expected 1 to 63")]
+)
+def test_a_sweep_that_could_not_be_kept_does_not_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str, words: str
+) -> None:
+    folder = of_another_program(tmp_path / "set") if platform == "vm" else tmp_path / "set"
+    seen = msgspec.structs.replace(SEEN, platform=msgspec.structs.replace(SEEN.platform, id=platform))
+    monkeypatch.setattr("osml.lab.trials.children.interrupt_on_signals", lambda: None)
+    monkeypatch.setattr(running, "look", lambda *_: [seen])
+    monkeypatch.setattr(running, "sweep", lambda *_: pytest.fail("it began"))
+    setup = running.Setup(Path("osml-agent"), {}, "web", frozenset())
+    with pytest.raises(InputError, match=words):
+        command._run(setup, folder, simulated=True, dry_run=False, yes=True, json=False)
+
+
+def test_rows_that_cannot_be_kept_are_an_error_and_no_rows_are_none(tmp_path: Path) -> None:
+    journal = journals.Journal(of_another_program(tmp_path / "set"), ABOUT)
+    with pytest.raises(InputError, match="contains another collection"):
+        command._write(tmp_path / "set", None, simulated=True)
+    journal.close()
+    journals.Journal(tmp_path / "empty", ABOUT).close()
+    assert command._write(tmp_path / "empty", None, simulated=True) == 0
+    assert command._write(tmp_path / "nowhere", None, simulated=True) == 0
+
+
+def test_the_sweep_of_another_machine_is_refused_before_and_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "set"
+    journals.Journal(folder, msgspec.structs.replace(ABOUT, platform="other")).close()
+    monkeypatch.setattr("osml.lab.trials.children.interrupt_on_signals", lambda: None)
+    monkeypatch.setattr(running, "look", lambda *_: [SEEN])
+    monkeypatch.setattr(running, "sweep", lambda *_: pytest.fail("it began"))
+    monkeypatch.setattr(command, "_write", lambda *_, **__: pytest.fail("it wrote traces"))
+    setup = running.Setup(Path("osml-agent"), {}, "web", frozenset())
+    with pytest.raises(InputError, match="is a sweep with platform 'other', now it is 'vm': use another folder"):
+        command._run(setup, folder, simulated=True, dry_run=True, yes=True, json=False)
+
+
+def test_what_ended_a_sweep_is_said_whatever_becomes_of_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That the node is not as before is not lost in what is wrong with the traces."""
+    wrote: list[Path] = []
+
+    def refuse(out: Path, *_: Any, **__: Any) -> int:
+        wrote.append(out)
+        raise InputError("the traces are of another machine")
+
+    def fail(*_: Any) -> None:
+        raise Failure("the node could not be restored: no; run it again")
+
+    monkeypatch.setattr("osml.lab.trials.children.interrupt_on_signals", lambda: None)
+    monkeypatch.setattr(running, "look", lambda *_: [SEEN])
+    monkeypatch.setattr(running, "sweep", fail)
+    monkeypatch.setattr(command, "_write", refuse)
+    setup = running.Setup(Path("osml-agent"), {}, "web", frozenset())
+    with pytest.raises(Failure, match="the node could not be restored"):
+        command._run(setup, tmp_path / "set", simulated=True, dry_run=False, yes=True, json=False)
+    assert wrote == [tmp_path / "set"]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
+from osml.datasets.surfaces import surfaces_of
 from osml.domain import Counters, Latency, Observation, Outcome, Platform, Service
 from osml.frontier import label
 from osml.lab.bench.scenario import Scenario
@@ -17,6 +22,8 @@ from osml.simulator.mix import parse_mix
 walking = pytest.importorskip("osml_training.live_sweep.walk")
 journals = pytest.importorskip("osml_training.live_sweep.journal")
 design = pytest.importorskip("osml_training.live_sweep.design")
+running = pytest.importorskip("osml_training.live_sweep.run")
+live = pytest.importorskip("osml_training.collect.live")
 
 Condition, Rails, Walk = journals.Condition, walking.Rails, walking.Walk
 
@@ -35,12 +42,16 @@ class Toy:
         self.written: Latency | None = None
         self.written_at = self.since = 0
         self.mute = False  # with too little it answers 4 times more, then no more
+        self.rate: float | None = 100.0
+        self.late = 0  # with too little its queue takes so many intervals to grow
         self.before: Any = None
 
     def service(self, name: str, need: int, used: float) -> Service:
         units = None if self.partition is None else self.partition.cores_of(name)
         ms = 2.0 if units is None or units >= need else 200.0 if units < need - 1 else 20.0
-        latency = Latency(p99_ms=ms, samples=100 + self.seq, requests_per_s=100.0)
+        if name == "web" and self.late and ms > 2.0:
+            ms = 2.0 if self.since <= self.late else 51.0
+        latency = Latency(p99_ms=ms, samples=100 + self.seq, requests_per_s=self.rate)
         if name == "web":
             quiet = self.mute and units is not None and units < need
             if quiet:
@@ -74,7 +85,10 @@ class Toy:
 
 
 def made(cells: list[Any], finished: tuple[Any, ...] = (), protected: str = "db", **rails: Any) -> Any:
-    return Walk("web", frozenset([protected]), Rails(**rails), [Condition()], list(finished), cells.append)
+    return Walk(
+        "web", frozenset([protected]), Rails(**rails), [Condition()], list(finished), cells.append,
+        design=design.next_cell,
+    )  # fmt: skip
 
 
 def test_a_node_without_ways_takes_few_cells_and_finds_the_edge() -> None:
@@ -89,6 +103,21 @@ def test_a_node_without_ways_takes_few_cells_and_finds_the_edge() -> None:
     assert len(cells) <= 8  # of 16
     assert all(len(cell.intervals) == 5 for cell in cells if cell.state == "met")
     assert toy.partition.cores_of("web") == 20  # everybody shares again
+
+
+def test_a_full_sweep_measures_every_cell_that_may_be_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def decided(_: Any, walk: Any, *__: Any) -> Generator[tuple[Any, Any]]:
+        Toy().run(walk)
+        yield SimpleNamespace(seen=[], error=None), SimpleNamespace(check=lambda: None)
+
+    monkeypatch.setattr(running, "_decided", decided)
+    about = journals.Swept("web", "toy", 20, 0.1, None, 10.0, "p99", ["db", "job"])
+    setup = running.Setup(Path("osml-agent"), {}, "web", frozenset(["db"]), design=design.every_cell)
+    walk, cells = running.sweep(setup, tmp_path / "set", about, lambda *_: None)
+    assert walk.complete
+    assert len({cell.cell for cell in cells}) == len(cells) == int(walk.room.allowed().sum())
+    assert walk.progress() == (len(cells), len(cells))
 
 
 def test_a_service_far_beyond_its_target_ends_the_cell_at_once() -> None:
@@ -120,10 +149,96 @@ def test_a_service_that_falls_silent_does_not_meet_its_target_by_an_old_latency(
     assert walk.complete
     silent = [cell for cell in cells if cell.state == "silent"]
     assert silent
-    assert all(cell.latency_ms is None and len(cell.intervals) == 1 for cell in silent)
-    assert all(cell.intervals[0].services[0].latency is None for cell in silent)
+    assert all(cell.latency_ms is None and len(cell.intervals) == 3 for cell in silent)
+    assert all(one.services[0].latency is None for cell in silent for one in cell.intervals)
     assert all(np.isinf(walk.surface()[cell.cell[0] - 1, 0]) for cell in silent)
     assert min(cell.cell[0] for cell in cells if cell.state == "met") == 4
+
+
+def latencies_of_labels(cells: list[Any], folder: Path) -> Any:
+    """(cores,) what the labels say of the cells of web."""
+    journal = journals.Journal(folder, journals.Swept("web", "toy", 20, 0.1, None, 10.0, "p99", ["db", "job"]))
+    for cell in cells:
+        journal.add(cell)
+    journal.close()
+    live.take_over(folder, [folder / "sweep.jsonl"], simulated=True)
+    [file] = folder.rglob("*.parquet")
+    [surface] = surfaces_of(file)
+    return surface.latency_ms[:, 0]
+
+
+@pytest.mark.parametrize("rate", [5.0, 0.3])
+def test_a_slow_service_that_falls_silent_is_a_miss_in_the_labels_too(tmp_path: Path, rate: float) -> None:
+    """In one interval a service with 5 requests/s may have had none: the silence of several says more."""
+    cells: list[Any] = []
+    walk, toy = made(cells), Toy()
+    toy.mute, toy.rate = True, rate
+    toy.run(walk, most=3000)
+    assert walk.complete
+    silent = [cell.cell[0] for cell in cells if cell.state == "silent"]
+    assert silent
+    latency_ms = latencies_of_labels(cells, tmp_path / "set")
+    assert np.isinf([latency_ms[units - 1] for units in silent]).all()
+
+
+def test_a_silent_cell_of_an_unknown_load_says_that_labels_do_not_count_it() -> None:
+    cells: list[Any] = []
+    walk, toy = made(cells), Toy()
+    toy.mute, toy.rate = True, None
+    toy.run(walk)
+    silent = [cell for cell in cells if cell.state == "silent"]
+    assert silent
+    assert {cell.why for cell in silent} == {"no answer; labels do not count it, for the load is not known"}
+
+
+def test_cells_of_older_versions_that_labels_do_not_know_are_measured_again() -> None:
+    """They kept one interval of a silence: of 5 requests/s that is too little to say that nobody answered."""
+    cells: list[Any] = []
+    toy = Toy()
+    toy.mute, toy.rate = True, 5.0
+    toy.run(made(cells))
+    whole = [cell for cell in cells if cell.state == "silent"]
+    old = [msgspec.structs.replace(cell, intervals=cell.intervals[:1]) for cell in whole]
+    for finished, again in ((whole, False), (old, True)):
+        more: list[Any] = []
+        fresh = Toy()
+        fresh.mute, fresh.rate = True, 5.0
+        fresh.run(made(more, tuple(finished)))
+        assert bool({cell.cell for cell in more} & {cell.cell for cell in finished}) == again
+
+
+def test_of_a_far_cell_of_an_older_version_the_last_interval_counts(tmp_path: Path) -> None:
+    """It kept the quick ones before it, and their mean could meet the target."""
+    cells: list[Any] = []
+    toy = Toy()
+    toy.late = 12
+    toy.run(made(cells, samples=20), most=3000)
+    quick = next(cell for cell in cells if cell.state == "met").intervals[0]
+    far = [cell.cell[0] for cell in cells if "far beyond" in cell.why]
+    assert far
+
+    def before(cell: Any) -> list[Any]:
+        return [msgspec.structs.replace(quick, partition=one.partition) for one in cell.intervals]
+
+    old = [
+        msgspec.structs.replace(cell, intervals=[*before(cell), *cell.intervals]) if cell.cell[0] in far else cell
+        for cell in cells
+    ]
+    latency_ms = latencies_of_labels(old, tmp_path / "set")
+    assert [latency_ms[units - 1] for units in far] == [51.0] * len(far)
+
+
+def test_a_service_that_is_far_beyond_its_target_after_a_while_misses_it_in_the_labels_too(tmp_path: Path) -> None:
+    """Ten intervals of 2 ms and one of 51 ms have a mean that meets 10 ms."""
+    cells: list[Any] = []
+    walk, toy = made(cells, samples=20), Toy()
+    toy.late = 12
+    toy.run(walk, most=3000)
+    assert walk.complete
+    far = [cell.cell[0] for cell in cells if "far beyond" in cell.why]
+    assert far
+    latency_ms = latencies_of_labels(cells, tmp_path / "set")
+    assert [latency_ms[units - 1] for units in far] == [51.0] * len(far)
 
 
 def test_a_source_that_is_slower_than_the_agent_is_waited_for() -> None:

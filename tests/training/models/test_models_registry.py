@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -134,9 +135,13 @@ def test_who_only_reads_makes_no_database(tmp_path: Path) -> None:
 
 
 def test_pulling_gives_the_same_model_with_a_manifest(
-    uri: str, bundle: tuple[Trained, ModelMetadata, Path], tmp_path: Path
+    uri: str, bundle: tuple[Trained, ModelMetadata, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     folder = pull(uri, NAME, "challenger", tmp_path).folder
+    assert list(scratch.iterdir()) == []  # what was downloaded is gone
     assert (folder / "model.onnx").read_bytes() == (bundle[2] / "model.onnx").read_bytes()
     assert [entry.name for entry in load_manifest(tmp_path).models] == ["b2-masked-p"]
     assert load_predictor(folder).metadata.kind == "b2"

@@ -135,6 +135,37 @@ def test_a_power_cut_between_the_folders_is_mended_by_the_next(models: Path, mon
     assert in_use(models) == METADATA.name.encode()
 
 
+@pytest.mark.parametrize("name", [METADATA.name, "another"])
+def test_a_kill_between_folder_and_manifest_is_mended_by_the_next(
+    models: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The new folder is in its place, the manifest still lists the files of the old one."""
+    target = models / METADATA.name
+    target.rename(models / f".{METADATA.name}.old")
+    target.mkdir()
+    writing(b"killed")(METADATA, target)
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(publishing, "write_through", fails)
+        publish(writing(b"new"), replace(METADATA, name=name), models)
+    assert in_use(models) == METADATA.name.encode()
+    assert left_over(models) == []
+
+
+def test_a_kill_after_the_manifest_leaves_the_new_model(models: Path) -> None:
+    aside = models / f".{METADATA.name}.old"
+    aside.mkdir()
+    writing(b"old")(METADATA, aside)
+    added(models, "another")
+    assert left_over(models) == []
+    assert find_model(models, "a", "p").name == "another"
+    (entry,) = [entry for entry in load_manifest(models).models if entry.name == METADATA.name]
+    verify_entry(models, entry)
+
+
 def test_the_model_that_was_added_last_decides_and_is_named(models: Path) -> None:
     assert added(models, "a-online-p-9") == [
         "'a-online-p-9' is in use for platform p now, in the place of 'a-masked-p'"

@@ -1,5 +1,7 @@
 """Judging a policy on the virtual node: fixed episodes, in pairs, by what really was."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -7,16 +9,21 @@ pytest.importorskip("osml_training")
 pytest.importorskip("torch")
 pytest.importorskip("pyarrow")
 
+from osml_training.collect.fingerprint import virtual_fingerprint
 from osml_training.dqn.qnet import QNet
 from osml_training.dqn.state import STATE
 from osml_training.networks import Scaling
 from osml_training.online_dqn.evaluate import better, evaluate_greedy
-from osml_training.online_dqn.starts import fit, model_a_starts
+from osml_training.online_dqn.starts import _features, fit, model_a_starts
+from osml_training.tables.example_rows import descriptors
+from osml_training.tables.features import PLATFORM as DESCRIPTORS
 
 from osml.base.failure import InputError
 from osml.entropy import be_entropy, combine, intolerable, lc_entropy
 from osml.predictors.actions import NO_CHANGE, action_index
+from osml.simulator import catalogs
 from osml.simulator.closed_loop import Grant
+from osml.simulator.colocation.features import N_FEATURES
 from osml.simulator.engine import advance
 from osml.simulator.state import Node, initial_state
 
@@ -115,6 +122,18 @@ def test_turns_are_refused():
 def test_what_does_not_fit_shrinks_in_proportion_and_nobody_gets_nothing():
     wanted = np.array([[10.0, 5, 0], [30, 20, 4], [1, 1, 1]])
     assert fit(wanted, np.array([36, 27, 3])).tolist() == [[10, 5, 0], [14, 9, 2], [1, 1, 1]]
+
+
+def test_model_a_is_asked_about_the_machine_that_it_was_trained_on():
+    """Its memory bandwidth is that of the link where this is less."""
+    platform = catalogs.platform("epyc-7763")
+    measured = SimpleNamespace(measured=np.zeros((1, 1, 64)))
+    nodes = SimpleNamespace(
+        features=np.zeros((1, 1, N_FEATURES), np.float32), platform=platform, fleet=SimpleNamespace(nodes=measured)
+    )
+    found = _features(nodes, np.ones((1, 1), np.bool_), DESCRIPTORS)[0]
+    np.testing.assert_array_equal(found, descriptors(virtual_fingerprint(platform)))
+    assert found[DESCRIPTORS.index("platform_bandwidth_gbps")] == platform.link_gbps < platform.bandwidth_gbps
 
 
 def test_model_a_starts_use_less_and_meet_more_targets_than_even_shares():

@@ -308,7 +308,8 @@ def _labelled(latency_ms: list[list[float]], oaa: tuple[int, int]) -> RunLabels:
         "core_unit": 2.0, "target_ms": 10.0, "grid_cores": len(latency_ms), "grid_ways": len(latency_ms[0]),
         "slowdowns": [0.1], "oaa_cores": 2.0 * oaa[0], "oaa_ways": oaa[1],
     }  # fmt: skip
-    return RunLabels(RunKey(PLATFORM, "moses", "00ff", 0.5, 4, 0), row, np.array(latency_ms, np.float32).ravel())
+    key = RunKey(PLATFORM, "moses", "00ff", 0.5, 4, 0)
+    return RunLabels(key, row, np.array(latency_ms, np.float32).ravel(), (3, 2))
 
 
 def test_label_differences_of_b_and_b2_are_those_of_hand_counted_surfaces() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -117,6 +118,25 @@ def test_runs_of_a_live_sweep_whose_share_of_the_load_nobody_knows_have_one_in_e
     keys = [_key(load=None, run=str(k)) for k in range(1, 7)]
     split = split_for(keys, Split())
     assert {part_of(key, split) for key in keys} == {"train", "validation", "calibration", "test"}
+
+
+def test_loads_of_one_band_are_one_and_what_to_measure_is_said() -> None:
+    close = [_key(load=None, run=str(rate))._replace(rate=rate) for rate in (920.0, 1000.0, 1050.0, 1100.0)]
+    with pytest.raises(InputError, match=r"has 1 runs .* measure more loads, each 25% above the one before"):
+        split_for(close, Split())
+    apart = [_key(load=None, run=str(k))._replace(rate=100 * 1.3**k) for k in range(6)]
+    split = split_for(apart, Split())
+    assert split.rate_band == 0.25
+    assert {part_of(key, split) for key in apart} == {"train", "validation", "calibration", "test"}
+
+
+def test_models_of_older_versions_keep_their_parts() -> None:
+    """What they learned from must not come into their test with an upgrade."""
+    keys = [_key(load=None, run=str(rate))._replace(rate=float(rate)) for rate in range(900, 1100)]
+    old = msgspec.convert({"band": 0.02, "seed": 3}, Split)
+    assert len({part_of(key, old) for key in keys}) > 1
+    wide = Split(seed=3, rate_band=0.02)
+    assert [part_of(key, old) for key in keys] == [part_of(key, wide) for key in keys]
 
 
 def test_many_runs_have_the_split_that_was_asked_for() -> None:

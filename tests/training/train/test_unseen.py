@@ -26,6 +26,7 @@ from osml_training.train.config import Split, shipped_config
 from osml_training.train.table import Rows
 
 from osml.base.failure import InputError
+from osml.datasets.store import dataset_fingerprint
 from osml.predictors import find_model, load_manifest, read_metadata
 from osml.predictors.manifest import verify_entry
 
@@ -270,7 +271,9 @@ def test_a_transferred_model_has_no_margins_for_unknown_services(sweep: Path, tm
     assert "is a transfer of 'a-masked-e5-2630v4', expected a model without a parent" in str(found.exception)
 
 
-def test_margins_for_unknown_services_need_two_groups(sweep: Path, tmp_path: Path) -> None:
+def test_margins_for_unknown_services_need_two_groups(
+    sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = msgspec.structs.replace(
         shipped_config("a2", "masked"), hidden=(8,), epochs=1, rows=2000, service_folds=0, split=Split()
     )
@@ -285,9 +288,23 @@ def test_margins_for_unknown_services_need_two_groups(sweep: Path, tmp_path: Pat
         found.exception
     )
     assert read_metadata(Path(folder)).margins_unseen == {}
+    summed: list[Any] = []
+
+    def sums(*given: Any) -> str:
+        summed.append(given)
+        return dataset_fingerprint(*given)
+
+    monkeypatch.setattr("osml_training.jobs.calibration.dataset_fingerprint", sums)
     asked = _run("calibrate", folder, "--dataset", str(sweep), "--folds", "2")
     assert asked.exit_code == 0, asked.output
     assert set(read_metadata(Path(folder)).margins_unseen) == {"0.9", "0.95"}
+    assert len(summed) == 1, "the traces are many gigabytes, and are read once"
+
+    old = msgspec.structs.replace(read_metadata(Path(folder)), dataset_fingerprint=dataset_fingerprint(sweep))
+    (Path(folder) / "metadata.json").write_bytes(msgspec.json.encode(old))
+    older = _run("calibrate", folder, "--dataset", str(sweep), "--folds", "2", "--json")
+    assert older.exit_code == 0, older.output
+    assert "knew the traces and not the labels" in json.loads(older.stdout)["warnings"][0]
 
 
 def test_only_the_data_set_of_the_training_tells_who_is_unknown(sweep: Path, made: Path, tmp_path: Path) -> None:

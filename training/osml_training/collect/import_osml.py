@@ -122,7 +122,7 @@ def _read_csv(file: Path, columns: tuple[str, ...]) -> dict[str, Floats]:
     return {name: table[:, k] for k, name in enumerate(columns)}
 
 
-_BESIDE = re.compile(
+_PROGRAM = re.compile(
     r"(?<![A-Za-z])(?:img-dnn|xapian|sphinx|specjbb|masstree|moses|mongodb|memcached|nginx|login|ads)(?![A-Za-z])"
 )
 """Names of services as words: "threads" is none."""
@@ -134,7 +134,7 @@ def _neighbours(config: Path) -> int | None:
         text = config.read_text("utf-8")
     except (OSError, UnicodeDecodeError):
         return None
-    names = set(_BESIDE.findall(text))
+    names = set(_PROGRAM.findall(text))
     return len(names) or None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -17,9 +18,10 @@ from osml.datasets.dataset import DatasetDescription, same_collection, write_des
 from osml.datasets.description import Fingerprint, Provenance, metadata
 from osml.datasets.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema, write_options
 from osml.datasets.store import TRACES, whole_file
-from osml.domain.cpulist import parse_cpulist
-from osml_training.collect.live_files import LiveFile, Row, read_live
-from osml_training.collect.live_series import Left, estimated_loads, repeats, settling
+from osml.domain import Observation
+from osml.predictors.reach import Reach
+from osml_training.collect.live_files import LiveFile, Row, one_interval, read_live
+from osml_training.collect.live_series import ESTIMATED, Left, estimated_loads, repeats, settling
 from osml_training.collect.machine import agreed
 
 _COPIED = (
@@ -29,30 +31,20 @@ _COPIED = (
 )  # fmt: skip
 
 
-def _cores(row: Row, live: LiveFile) -> float:
-    """CPUs that it could use at the same time, in units of the quantum; all where nothing was assigned."""
-    cpus = float(live.platform.logical_cpus or 1)
-    if row.get("cpus"):
-        cpus = float(len(parse_cpulist(row["cpus"])))
-    if row.get("cpu_quota") is not None:
-        cpus = min(cpus, float(row["cpu_quota"]))
-    return max(1, round(cpus / live.quantum)) * live.quantum
-
-
-def _ways(row: Row, live: LiveFile) -> int | None:
-    if live.platform.llc_ways is None:
-        return None
-    return int(row["way_mask"], 16).bit_count() if row.get("way_mask") else live.platform.llc_ways
-
-
 def _total(values: list[float | None]) -> float | None:
     """The sum; None where a part of it was not measured."""
     return None if any(v is None for v in values) else sum(v for v in values if v is not None)
 
 
+def _known(ways: float) -> int | None:
+    return None if math.isnan(ways) else int(ways)
+
+
 def _case(row: Row, others: list[Row], live: LiveFile) -> Row:
-    cores, ways, mib = _cores(row, live), _ways(row, live), live.platform.way_mib
-    beside_ways = _total([_ways(other, live) for other in others])
+    """What a policy sees of the same interval, see `osml.predictors.features`, and what only a collector knows."""
+    reach: Reach = row["reach"]
+    cores = max(1, round(reach.cores / live.quantum)) * live.quantum
+    ways, beside_ways, mib = _known(reach.ways), _known(reach.beside_ways), live.platform.way_mib
     misses, seconds = row.get("llc_misses"), row["interval_s"]
     rate, samples = row.get("requests_per_s"), row.get("samples")
     names = sorted(("be:" if other["class"] == "be" else "") + other["service"] for other in others)
@@ -64,7 +56,7 @@ def _case(row: Row, others: list[Row], live: LiveFile) -> Row:
         "llc_misses_per_s": None if misses is None else misses / seconds,
         "requests": samples,
         "neighbours": len(others), "neighbour_names": ",".join(names) or None,
-        "neighbour_cores": _total([_cores(other, live) for other in others]),
+        "neighbour_cores": reach.beside_cores,
         "neighbour_ways": beside_ways,
         "neighbour_cache_mib": None if beside_ways is None or mib is None else beside_ways * mib,
         "neighbour_bandwidth_gbps": _total([other.get("bandwidth_gbps") for other in others]),
@@ -93,10 +85,10 @@ def cases(live: LiveFile, salt: str = "", settle: int = 0) -> Cases:
                 found = _case(row, [*interval[:k], *interval[k + 1 :]], live)
                 series.setdefault(row["service"], []).append((number, row, found))
     out: list[tuple[int, Row]] = []
-    left, estimated = Left(), False
+    left, estimated = Left(in_domains=live.in_domains), False
     for members in series.values():
         kept, gone = _kept(members, settle)
-        left = Left(left.repeated + gone.repeated, left.settling + gone.settling)
+        left = left.plus(gone)
         estimated = _complete(kept, salt) or estimated
         out += [(number, found) for number, _, found in kept]
     out.sort(key=lambda one: one[0])
@@ -140,12 +132,6 @@ class Taken(NamedTuple):
     left: Left = Left()
 
 
-_ESTIMATED = (
-    "offered_per_s of services without a known generator is estimated from the answered requests: loads within a "
-    "quarter of each other are one load, and a service without CPU time left has the last load known"
-)
-
-
 def take_over(
     folder: Path,
     files: list[Path],
@@ -173,10 +159,10 @@ def take_over(
         if machine is not None:
             live.platform = agreed(live.platform, machine)
         found = cases(live, live.salt, settle)
-        left = Left(left.repeated + found.left.repeated, left.settling + found.left.settling)
+        left = left.plus(found.left)
         settings = live.provenance.settings | {"core_quantum": live.quantum} | ({"settle": settle} if settle else {})
         kind = "virtual" if simulated else "real"
-        notes = [*live.provenance.notes, *([_ESTIMATED] if found.estimated else [])]
+        notes = [*live.provenance.notes, *([ESTIMATED] if found.estimated or live.estimated else [])]
         provenance = msgspec.structs.replace(live.provenance, settings=settings, kind=kind, notes=notes)
         schema = arrow_schema(TRACE_COLUMNS, metadata(TRACES_SCHEMA, provenance, live.platform))
         by_service: dict[str, list[Row]] = {}
@@ -194,6 +180,15 @@ def take_over(
         if done is not None:
             done(file, sum(len(rows) for rows in by_service.values()))
     return Taken(rows_total, list(platforms.values()), left)
+
+
+def check_before(folder: Path, observation: Observation, machine: Fingerprint | None, *, simulated: bool) -> None:
+    """Raise the InputError of `take_over` before hours of measuring: where `folder` can't have what this node sends."""
+    same_collection(folder, _description(folder, [], simulated=simulated))
+    live = one_interval(observation)
+    _check_names(live, folder)
+    if machine is not None:
+        agreed(live.platform, machine)
 
 
 def describe_live(folder: Path, platforms: list[Fingerprint], *, simulated: bool = False) -> None:

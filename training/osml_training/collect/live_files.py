@@ -11,11 +11,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from osml.base.failure import InputError
+from osml.base.json_file import NO_JSON, from_json
 from osml.datasets.description import Fingerprint, Provenance
 from osml.datasets.live_columns import SCHEMA as LIVE_SCHEMA
-from osml.datasets.store import SWEEP, open_parquet
+from osml.datasets.store import FAR, SWEEP, open_parquet
 from osml.domain import DRY_RUN, Assignment, Latency, Observation, Platform, Service
 from osml.domain.cpu_names import folder_name
+from osml.predictors.reach import NAN, Reach, reaches, read_back
 
 Row = dict[str, Any]
 _T = TypeVar("_T")
@@ -37,10 +39,29 @@ class LiveFile:
     intervals: list[list[Row]] = field(default_factory=list[list[Row]])
     salt: str = ""  # tells its runs from those of other files; a file that grows keeps it
     only: str | None = None  # the service that the file is about; None: all of them
+    estimated: bool = False  # its loads are none that a generator was told
+    in_domains: int = 0  # intervals that are not here: their services were placed on cache domains
 
 
-def _flat(observation: Observation, service: Service) -> Row:
-    """One service of an observation in the columns of `osml run live`, as far as they are used here."""
+class NothingMeasuredError(InputError):
+    """A sweep without an interval: it may have ended before its first cell."""
+
+
+def one_interval(observation: Observation) -> LiveFile:
+    """An observation as a file that has nothing else."""
+    platform = observation.platform
+    provenance = Provenance("real", "osml data sweep")
+    return LiveFile(_fingerprint(platform), platform.core_quantum, provenance, [_interval(observation)])
+
+
+def _interval(observation: Observation) -> list[Row]:
+    """The services of an observation."""
+    found = reaches(observation, [service.name for service in observation.services])
+    return [_flat(observation, service, reach) for service, reach in zip(observation.services, found, strict=True)]
+
+
+def _flat(observation: Observation, service: Service, reach: Reach) -> Row:
+    """One service in the columns of `osml run live`, as far as they are used here, and its reach."""
     own = next((a for a in observation.assignments if a.service == service.name), Assignment(service.name))
     latency = service.latency or Latency()
     found: Row = msgspec.to_builtins(service.counters) | msgspec.to_builtins(latency) | msgspec.to_builtins(own)
@@ -50,7 +71,7 @@ def _flat(observation: Observation, service: Service) -> Row:
         "phase": "", "seq": observation.seq, "platform": platform.id, "platform_cores": platform.cores,
         "core_quantum": platform.core_quantum, "platform_ways": platform.ways, "service": service.name,
         "class": service.kind, "target_ms": service.target_ms, "percentile": service.percentile,
-        "interval_s": observation.interval_s, "mba_percent": own.mba if percent else None,
+        "interval_s": observation.interval_s, "mba_percent": own.mba if percent else None, "reach": reach,
     }  # fmt: skip
 
 
@@ -64,7 +85,7 @@ def _decoded(file: Path, kind: type[_T], what: str) -> Iterator[tuple[int, _T]]:
     for number, line in enumerate(lines, start=1):
         try:
             yield number, msgspec.json.decode(line, type=kind)
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except NO_JSON as error:
             if number == len(lines) > 1 and not content.endswith(b"\n"):
                 return
             raise InputError(f"{file}: line {number} is not {what} ({error})") from None
@@ -88,7 +109,7 @@ _MACHINE = (("platform", "id"), ("core_quantum", "core_quantum"), ("cores", "cor
 
 def _read_record(file: Path) -> LiveFile:
     intervals: list[list[Row]] = []
-    first = None
+    first, in_domains = None, 0
     for number, line in _decoded(file, _Line, "a record of `osml-agent run --record`"):
         observation = line.observation
         if DRY_RUN in observation.missing:
@@ -98,11 +119,15 @@ def _read_record(file: Path) -> LiveFile:
             )
         first = first or observation
         _same_machine(file, number, first, observation)
-        intervals.append([_flat(observation, service) for service in observation.services])
+        if observation.partition is not None and observation.partition.by_domain:
+            in_domains += 1
+        else:
+            intervals.append(_interval(observation))
     if first is None:
         raise InputError(f"{file}: contains no observation, expected a record of `osml-agent run --record`")
     provenance = Provenance("real", "osml-agent run --record")
-    return LiveFile(_fingerprint(first.platform), first.platform.core_quantum, provenance, intervals)
+    quantum = first.platform.core_quantum
+    return LiveFile(_fingerprint(first.platform), quantum, provenance, intervals, in_domains=in_domains)
 
 
 def _fingerprint(platform: Platform) -> Fingerprint:
@@ -123,34 +148,43 @@ class _SweepHead(msgspec.Struct, frozen=True):
     service: str
 
 
+class _Condition(msgspec.Struct, frozen=True):
+    load: float | None = None
+
+
 class _SweepLine(msgspec.Struct, frozen=True):
     """The first line of a sweep, or a finished cell."""
 
     sweep: _SweepHead | None = None
     id: str = ""
+    condition: _Condition = _Condition()
     offered_per_s: float | None = None
+    why: str = ""
     intervals: list[Observation] = []
 
 
 def _read_sweep(file: Path) -> LiveFile:
     """The measured intervals of a sweep; their load is that of their cell."""
     rows: list[list[Row]] = []
-    service, salt, first = "", "", None
+    service, salt, first, estimated = "", "", None, False
     for number, line in _decoded(file, _SweepLine, "a cell of a sweep"):
         if line.sweep is not None:
             service, salt = line.sweep.service, line.id
-        for observation in line.intervals:
+        estimated |= bool(line.intervals) and line.condition.load is None
+        # Older versions kept quick intervals before the one that was far beyond, and labels take the mean of all.
+        for observation in line.intervals[-1:] if FAR in line.why else line.intervals:
             first = first or observation
             _same_machine(file, number, first, observation)
-            interval = [_flat(observation, one) for one in observation.services]
+            interval = _interval(observation)
             for row in interval:
                 if row["service"] == service:
                     row["offered_per_s"] = line.offered_per_s
             rows.append(interval)
     if first is None:
-        raise InputError(f"{file}: no cell of the sweep was measured")
+        raise NothingMeasuredError(f"{file}: no cell of the sweep was measured")
     provenance = Provenance("real", "osml data sweep")
-    return LiveFile(_fingerprint(first.platform), first.platform.core_quantum, provenance, rows, salt, service)
+    quantum = first.platform.core_quantum
+    return LiveFile(_fingerprint(first.platform), quantum, provenance, rows, salt, service, estimated)
 
 
 def _read_traces(file: Path) -> LiveFile:
@@ -160,7 +194,7 @@ def _read_traces(file: Path) -> LiveFile:
         raise InputError(
             f"{file}: osml.schema is {keys.get(b'osml.schema')!r}, expected {LIVE_SCHEMA} of `osml run live`"
         )
-    said = msgspec.json.decode(keys.get(b"osml.provenance", b"{}"), type=dict[str, Any])
+    said = from_json(keys.get(b"osml.provenance", b"{}"), dict[str, Any], f"{file}: osml.provenance")
     rows: list[Row] = parquet.read().to_pylist()
     if not rows:
         raise InputError(f"{file}: contains no row")
@@ -173,6 +207,8 @@ def _read_traces(file: Path) -> LiveFile:
     whole: dict[tuple[str, int], list[Row]] = {}
     for row in rows:
         whole.setdefault((row["phase"], row["seq"]), []).append(row)
+    for interval in whole.values():
+        _add_reach(interval)
     fingerprint = Fingerprint(
         id=folder_name(first["platform"]),
         cpu_model=_cpu_model(first["platform"]),
@@ -182,6 +218,24 @@ def _read_traces(file: Path) -> LiveFile:
     )
     provenance = Provenance("real", str(said.get("program", "osml live")), settings={"policy": said.get("policy")})
     return LiveFile(fingerprint, float(first["core_quantum"]), provenance, list(whole.values()))
+
+
+def _add_reach(interval: list[Row]) -> None:
+    """Traces have no partition. What was read back does not say which quotas bound the same CPUs; newer traces do."""
+    first, names = interval[0], [row["service"] for row in interval]
+    platform = Platform(
+        first["platform"], first["platform_cores"], "", first["core_quantum"], ways=first["platform_ways"]
+    )
+    given = {
+        row["service"]: Assignment(row["service"], row.get("cpus"), row.get("cpu_quota"), way_mask=row.get("way_mask"))
+        for row in interval
+    }
+    for row in interval:
+        reach = read_back(platform, given, names, row["service"])
+        if row.get("beside_cores") is not None:
+            ways = row.get("beside_ways")
+            reach = reach._replace(beside_cores=row["beside_cores"], beside_ways=NAN if ways is None else ways)
+        row["reach"] = reach
 
 
 def _cpu_model(name: str) -> str | None:

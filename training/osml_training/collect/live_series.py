@@ -20,11 +20,23 @@ _BUSY = 0.85
 """From this share of its CPUs on a service may answer less than it is asked: its rate is no load then."""
 
 
+ESTIMATED = (
+    "offered_per_s of services without a known generator is estimated from the answered requests: loads within a "
+    "quarter of each other are one load, and a service without CPU time left has the last load known"
+)
+"""A note of traces whose loads nobody told."""
+
+
 class Left(NamedTuple):
     """Intervals that are no cases, and why."""
 
     repeated: int = 0  # the latencies are those of the interval before: no new line had come
     settling: int = 0  # just after another allocation, while the queue of the last one drains
+    in_domains: int = 0  # services were placed on cache domains: the policy saw each domain, the record has the node
+
+    def plus(self, other: Left) -> Left:
+        """Those of both."""
+        return Left(*(mine + more for mine, more in zip(self, other, strict=True)))
 
 
 def repeats(rows: Sequence[Row]) -> list[bool]:

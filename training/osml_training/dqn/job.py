@@ -30,7 +30,7 @@ from osml_training.export.bundle import rounded, unit_of
 from osml_training.export.commit import commit
 from osml_training.export.made import Made, command_line
 from osml_training.export.publish import Judged, check_name, publish
-from osml_training.train.splits import Part, chooses, for_data
+from osml_training.train.splits import Part, chooses, for_data, for_rates
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def run_c_job(job: CJob, on_progress: Callable[[offline.Progress], None] | None 
         check_name(job.name)
     started = time.monotonic()
     real = _about(job.data).provenance.kind == "real"
-    config = msgspec.structs.replace(config, split=for_data(config.split, real=real))
+    config = msgspec.structs.replace(config, split=for_rates(for_data(config.split, real=real)))
     found = tuples_of(job, config)
     warnings: list[str] = []
     judged = _judged(job, config, found, warnings) if config.attempts > 1 else None

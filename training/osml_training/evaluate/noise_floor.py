@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from osml.base.failure import InputError
 from osml.datasets.dataset import read_description
 from osml.datasets.store import open_parquet, trace_files
-from osml.frontier import b_points
 from osml_training.collect.collect import collect_labelled
 from osml_training.collect.fresh_sweep import node_digest
 from osml_training.collect.sweep import MAX_NEIGHBOURS, Sweep
@@ -99,9 +98,7 @@ def label_differences(model: Model, noisy: RunLabels, clean: RunLabels) -> Float
     if model == "b":
         found = (
             [
-                b_points(np.broadcast_to(run.latency_ms, (len(cells), *run.latency_ms.shape)), cells, noisy.slowdowns)
-                .reshape(-1, len(OUTPUTS["b"]))
-                .astype(np.float64)
+                run.b_points(cells, noisy.slowdowns).reshape(-1, len(OUTPUTS["b"])).astype(np.float64)
                 for run in (noisy, clean)
             ]
             if len(cells)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from osml.base.failure import InputError
 from osml.datasets.description import Fingerprint, described
 from osml.datasets.store import labels_file, open_parquet, trace_files
+from osml.datasets.surfaces import grid_of
 from osml_training.collect.variants import is_variant
 from osml_training.tables.example_rows import RunLabels
 from osml_training.tables.runs import RunKey
@@ -42,7 +43,8 @@ def read_labels(
         machine = described(parquet.schema_arrow.metadata, str(file)).platform
         for row in parquet.read().to_pylist():
             key = RunKey(row["platform"], row["service"], row["run"], row["load"], row["threads"], row["neighbours"])
-            yield RunLabels(key, row, np.array(row["latency_ms"], np.float32)), machine
+            total = grid_of(machine, row["core_unit"])
+            yield RunLabels(key, row, np.array(row["latency_ms"], np.float32), total), machine
 
 
 def read_grids(dataset: Path, platforms: tuple[str, ...] | None = None, labels: str = "labels") -> dict[int, Grid]:

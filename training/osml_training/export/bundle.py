@@ -10,7 +10,7 @@ import msgspec
 from osml.base.failure import Failure
 from osml.datasets.description import described
 from osml.datasets.schema import TRACE_COLUMNS
-from osml.datasets.store import dataset_fingerprint, open_parquet, sha256, trace_files
+from osml.datasets.store import LABELS, dataset_fingerprint, open_parquet, sha256, trace_files
 from osml.predictors import FeatureSpec, ManifestEntry, ModelMetadata, OutputSpec, load_predictor
 from osml.predictors.metadata import CARD, METADATA, ONNX
 from osml.predictors.session import FEATURES_KEY
@@ -69,7 +69,7 @@ def describe(
         margins=trained.margins,
         margins_unseen=trained.margins_unseen,
         simulated=about.provenance.kind == "virtual",
-        dataset_fingerprint=dataset_fingerprint(dataset),
+        dataset_fingerprint=dataset_fingerprint(dataset, LABELS),
         commit=commit(),
         seed=config.seed,
         command=command,

@@ -12,7 +12,7 @@ import msgspec
 
 from osml.base.failure import InputError
 from osml.predictors import Manifest, ManifestEntry, ModelMetadata, load_manifest
-from osml.predictors.manifest import MANIFEST, is_plain_name, matching
+from osml.predictors.manifest import MANIFEST, is_plain_name, matching, verify_entry
 from osml_training.export.bundle import entry_of
 from osml_training.export.model_folder import HISTORY, in_one_sentence, locked, sync, write_through
 
@@ -78,11 +78,9 @@ def check_name(name: str) -> None:
 
 def _exchange(draft: Path, target: Path, entry: ManifestEntry, *, first: bool) -> None:
     """Folder and manifest, or neither; call it under `locked`."""
-    models, aside = target.parent, target.with_name(f".{target.name}.old")
+    models, aside = target.parent, _aside(target)
     with in_one_sentence(target):
-        if aside.exists() and not target.exists():
-            aside.rename(target)  # the power went between the two
-        shutil.rmtree(aside, ignore_errors=True)
+        _mend(models, target)
         there = target.exists()
         try:
             if there:
@@ -97,6 +95,32 @@ def _exchange(draft: Path, target: Path, entry: ManifestEntry, *, first: bool) -
                     aside.rename(target)
             raise
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def _aside(target: Path) -> Path:
+    return target.with_name(f".{target.name}.old")
+
+
+def _mend(models: Path, target: Path) -> None:
+    """Finish what a kill or a power cut left of an exchange: what the manifest means is in its place again."""
+    listed = {entry.name: entry for entry in load_manifest(models).models}
+    for place in {target, *(models / name for name in listed)}:
+        aside, entry = _aside(place), listed.get(place.name)
+        if not aside.exists():
+            continue
+        if not place.exists() or (entry is not None and not _is(place, entry) and _is(aside, entry)):
+            shutil.rmtree(place, ignore_errors=True)
+            aside.rename(place)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _is(folder: Path, entry: ManifestEntry) -> bool:
+    """Whether the files of a folder are those that the manifest lists for a model."""
+    try:
+        verify_entry(folder.parent, msgspec.structs.replace(entry, name=folder.name))
+    except InputError:
+        return False
+    return True
 
 
 def add_to_manifest(models: Path, entry: ManifestEntry, *, first: bool = False) -> None:

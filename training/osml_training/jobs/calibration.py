@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from osml.base.failure import InputError
-from osml.datasets.store import dataset_fingerprint
+from osml.datasets.store import LABELS, dataset_fingerprint
 from osml.predictors import ModelMetadata, load_predictor
 from osml.predictors.metadata import CARD, METADATA, ONNX
 from osml_training.evaluate.evaluate import config_of, evaluate
@@ -60,8 +60,10 @@ def calibrate(
             f"model '{old.name}': service_folds is {config.service_folds}, expected at least 2 to leave groups of "
             "services out; set --folds"
         )
-    found = dataset_fingerprint(dataset)
-    if found != old.dataset_fingerprint:
+    found = dataset_fingerprint(dataset, LABELS)
+    differs = found != old.dataset_fingerprint
+    of_older = differs and dataset_fingerprint(dataset) == old.dataset_fingerprint  # that of the traces alone
+    if differs and not of_older:
         raise InputError(
             f"data set '{dataset}' has fingerprint {found[:12]}..., expected {old.dataset_fingerprint[:12]}..., "
             f"the data set of the training of model '{old.name}'"
@@ -70,6 +72,12 @@ def calibrate(
     train = load_part(dataset, config, "train", platforms=platforms)
     validation = load_part(dataset, config, "validation", rows=held_rows(config), platforms=platforms)
     margins, errors, warnings = unseen_margins(train, validation, config, workers=workers)
+    if of_older:
+        warnings = [
+            f"model '{old.name}' is of an older version, which knew the traces and not the labels: the new margins are "
+            "right only if the labels are still those of its training",
+            *warnings,
+        ]
     made = {"command": command_line(), "commit": commit()}
     first = msgspec.structs.replace(
         old,

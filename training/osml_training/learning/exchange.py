@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from osml.base.failure import Failure, InputError
+from osml.base.json_file import read_json
 from osml.predictors import Manifest, ManifestEntry, load_manifest
 from osml.predictors.manifest import MANIFEST, verify_entry
 from osml.predictors.metadata import ONNX
@@ -110,10 +111,7 @@ def last_promotion(models: Path, kind: str, platform: str | None) -> Promotion:
     if number == 0:
         raise InputError(f"{models} has no promotion to roll back")
     file = models / HISTORY / f"{number:04}.json"
-    try:
-        found = msgspec.json.decode(file.read_bytes(), type=Promotion)
-    except (OSError, msgspec.MsgspecError) as error:
-        raise InputError(f"{file} can't be read ({error})") from None
+    found = read_json(file, Promotion)
     if found.kind != kind or platform not in (None, found.platform):
         raise InputError(
             f"the last promotion was '{found.name}' (kind {found.kind}, platform {found.platform}), "
@@ -125,21 +123,11 @@ def last_promotion(models: Path, kind: str, platform: str | None) -> Promotion:
 def first_replaced(models: Path, kind: str, platform: str) -> ManifestEntry | None:
     """The manifest's line on the model that the first promotion of a kind and platform replaced; None without one."""
     for file in sorted((models / HISTORY).glob("[0-9][0-9][0-9][0-9].json")):
-        try:
-            found = msgspec.json.decode(file.read_bytes(), type=Promotion)
-        except (OSError, msgspec.MsgspecError) as error:
-            raise InputError(f"{file} can't be read ({error})") from None
+        found = read_json(file, Promotion)
         if (found.kind, found.platform) == (kind, platform):
-            kept = _manifest(file.with_name(f"{file.stem}.manifest.json")).models
+            kept = read_json(file.with_name(f"{file.stem}.manifest.json"), Manifest).models
             return next((entry for entry in kept if entry.name == found.replaced), None)
     return None
-
-
-def _manifest(file: Path) -> Manifest:
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=Manifest)
-    except (OSError, msgspec.MsgspecError) as error:
-        raise InputError(f"{file} can't be read ({error})") from None
 
 
 def take_back(models: Path) -> None:
@@ -153,16 +141,16 @@ def take_back(models: Path) -> None:
     record = models / HISTORY / f"{number:04}.json"
     kept = models / HISTORY / f"{number:04}.manifest.json"
     try:
-        promotion = msgspec.json.decode(record.read_bytes(), type=Promotion)
+        promotion = read_json(record, Promotion)
         before, now = kept.read_bytes(), _sum((models / MANIFEST).read_bytes())
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, InputError) as error:
         raise Failure(f"promotion {number} of {models} can't be read ({error}): edit {MANIFEST} by hand") from None
     if now not in (promotion.before, promotion.after):
         raise Failure(f"{models / MANIFEST} changed after the promotion of '{promotion.name}'; edit it by hand")
     if _sum(before) != promotion.before:
         raise Failure(f"{kept} changed since it was saved; edit {models / MANIFEST} by hand")
     if now == promotion.after:
-        _check_replaced(models, _manifest(kept), promotion)
+        _check_replaced(models, read_json(kept, Manifest), promotion)
         write_through(models / MANIFEST, before)
     with in_one_sentence(record):  # what is left of it is finished by the next rollback
         record.unlink()

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ import msgspec
 from osml.base.failure import Failure
 from osml.base.masking import masked
 from osml.experiences.address import store_url, told
-from osml.predictors import ManifestEntry, ModelMetadata
+from osml.predictors import ManifestEntry, ModelMetadata, load_manifest
 from osml.predictors.model_check import open_checked
 from osml_training.dqn.export import write_q_bundle
 from osml_training.dqn.qnet import QNet
@@ -91,8 +92,16 @@ def hand_over(job: LearnJob, judged: Judged, warnings: list[str], on_progress: O
         if not verdict.promote:
             return told_of
         check_champion(job.models, judged.champion)
+        entry = entry_of(folder, metadata)
         place(folder, job.models / name)
-        done = exchange(job.models, entry_of(job.models / name, metadata), judged.champion, promotion)
+        try:
+            done = exchange(job.models, entry, judged.champion, promotion)
+        except BaseException:
+            # Where the manifest can't be read, it may name the folder, which stays. What went wrong first is raised.
+            with contextlib.suppress(Failure, OSError):
+                if entry not in load_manifest(job.models).models:
+                    shutil.rmtree(job.models / name, ignore_errors=True)
+            raise
         if job.track is not None and done.registered is not None:
             try:
                 move_champion(job.track, done.registered, done.version)

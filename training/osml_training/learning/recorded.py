@@ -7,11 +7,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from osml.datasets.schema import TRACE_COLUMNS
 from osml.datasets.surfaces import SURELY
 from osml.domain import Experience, Observation, Partition, Service
+from osml.layout.domains import partition_in
+from osml.placement.part import seen_in
+from osml.placement.sites import Site, sites_of
 from osml.predictors import feature_row
 from osml.predictors.actions import REACH, action_index, legal_actions
 from osml_training.dqn.rewards import Reward, costs_of, entropy_gain, intolerable, latency_gain
@@ -87,15 +91,20 @@ def recorded(experiences: Iterable[Experience], names: Sequence[str], reward: Re
         if why is not None:
             left_out[why] += 1
             continue
-        for service in experience.before.services:
-            if service.kind != "lc":
-                continue
-            row = _row(experience, service, names, reward)
-            if isinstance(row, str):
-                left_out[row] += 1
-                continue
-            number = numbers.setdefault((experience.before.node, run), len(numbers))
-            rows.append(row._replace(run=number, minute=int(experience.before.time_s // BLOCK_S)))
+        parts = _as_decided(experience)
+        if isinstance(parts, str):
+            left_out[parts] += 1
+            continue
+        for part in parts:
+            for service in part.before.services:
+                if service.kind != "lc":
+                    continue
+                row = _row(part, service, names, reward)
+                if isinstance(row, str):
+                    left_out[row] += 1
+                    continue
+                number = numbers.setdefault((experience.before.node, run), len(numbers))
+                rows.append(row._replace(run=number, minute=int(experience.before.time_s // BLOCK_S)))
     return _stacked(rows, len(names), dict(left_out))
 
 
@@ -165,6 +174,34 @@ def _unusable(experience: Experience) -> str | None:
     return None
 
 
+def _as_decided(experience: Experience) -> list[Experience] | str:
+    """The experience as the policy saw and decided it: one of each cache domain where regions name them.
+
+    A sentence where there is no such one.
+    """
+    old, new = experience.before.partition, experience.decision.partition
+    if old is None or not (old.by_domain or new.by_domain):
+        return [experience]
+    if not (old.by_domain and new.by_domain):
+        return "regions were of the node and became those of cache domains, or the reverse"
+    if not experience.after.services:
+        return "service vanished"
+    sites = sites_of(experience.before.platform)
+    if not sites.keys() >= new.by_domain.keys():
+        return "cache domains of its regions are not known"
+    return [_in_domain(experience, sites[domain], len(new.by_domain)) for domain in sorted(new.by_domain)]
+
+
+def _in_domain(experience: Experience, site: Site, n_domains: int) -> Experience:
+    decided = partition_in(experience.decision.partition, site.domain)
+    names = decided.reach().keys()
+    before, after = (
+        seen_in(site, [one for one in seen.services if one.name in names], seen, n_domains)
+        for seen in (experience.before, experience.after)
+    )
+    return replace(experience, before=before, decision=replace(experience.decision, partition=decided), after=after)
+
+
 def _row(experience: Experience, service: Service, names: Sequence[str], reward: Reward) -> _Row | str:
     """The tuple of one service, or why there is none."""
     before, after = experience.before, experience.after
@@ -186,6 +223,9 @@ def _row(experience: Experience, service: Service, names: Sequence[str], reward:
     if max(abs(moved[0]), abs(moved[1])) > REACH:
         return f"moved by more than {REACH}"
     action = action_index(*moved)
+    legal_after, legal_before = _legal(after, new, then), _legal(before, old, service)
+    if not (legal_after.any() and legal_before.any()):
+        return "regions sum up to more than the machine has"
     states = feature_row(before, service.name, names), feature_row(after, service.name, names)
     for state in states:
         odd = implausible(state, names)
@@ -207,8 +247,8 @@ def _row(experience: Experience, service: Service, names: Sequence[str], reward:
         action,
         float(gain[0] - costs[action]),
         states[1],
-        _legal(after, new, then),
-        _legal(before, old, service),
+        legal_after,
+        legal_before,
         bool(ratio[0] <= 1),
         bool(ratio[1] <= 1),
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from osml.base.failure import InputError
+from osml.base.json_file import MissingFileError, read_json
 from osml.experiences.store import Stored
 from osml_training.export.model_folder import HISTORY, write_through
 
@@ -47,11 +48,9 @@ def note_rollback(models: Path, kind: str, platform: str, rollback: Rollback) ->
 def _read(models: Path) -> dict[str, Rollback]:
     file = models / HISTORY / FILE
     try:
-        found = msgspec.json.decode(file.read_bytes(), type=dict[str, Rollback | float])  # older ones are a time
-    except FileNotFoundError:
+        found = read_json(file, dict[str, Rollback | float])  # older ones are a time
+    except MissingFileError:
         return {}
-    except (OSError, msgspec.MsgspecError) as error:
-        raise InputError(
-            f"{file} can't be read ({error}); without it, training would use the whole store again"
-        ) from None
+    except InputError as error:
+        raise InputError(f"{error}; without it, training would use the whole store again") from None
     return {key: one if isinstance(one, Rollback) else Rollback(one) for key, one in found.items()}

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from osml.base.failure import InputError
+from osml.base.json_file import NO_JSON
 from osml.datasets.store import SWEEP
 from osml.domain import Observation
 
@@ -44,7 +45,7 @@ class FinishedCell(msgspec.Struct, frozen=True, omit_defaults=True):
     """A cell (core units, ways; from 1), under `condition`, at `offered_per_s`, and the intervals measured in it.
 
     `latency_ms` is that of a cell that was `met` or `missed`, at the target's percentile. In a `silent` one nothing was
-    answered: its interval has no latency. `why` says what ended a cell before its time.
+    answered: its intervals are those of the silence, without a latency. `why` says what ended a cell before its time.
     """
 
     cell: tuple[int, int]
@@ -65,6 +66,8 @@ class Measured(msgspec.Struct, frozen=True):
 
 class Silent(msgspec.Struct, frozen=True):
     """What came of a cell: no answer."""
+
+    why: str = "no answer"
 
 
 class Unsafe(msgspec.Struct, frozen=True):
@@ -87,8 +90,8 @@ def told_of(result: Result, target_ms: float) -> tuple[CellState, float | None, 
     match result:
         case Measured(ms, why):
             return "met" if ms <= target_ms else "missed", ms, why
-        case Silent():
-            return "silent", None, "no answer"
+        case Silent(why):
+            return "silent", None, why
         case Unsafe(why):
             return "unsafe", None, why
         case Refused(why):
@@ -115,8 +118,26 @@ def read(folder: Path) -> tuple[Swept, list[FinishedCell]] | None:
             return None
         about = msgspec.json.decode(lines[0], type=_Header).sweep
         return about, [msgspec.json.decode(line, type=FinishedCell) for line in lines[1:]]
-    except msgspec.MsgspecError as error:
+    except NO_JSON as error:
         raise InputError(f"{file} is not the journal of a sweep ({error}): use another folder") from None
+
+
+def of_this_sweep(folder: Path, about: Swept) -> list[FinishedCell] | None:
+    """The finished cells of a folder; None where it has no sweep. InputError where it has the sweep of something else.
+
+    It writes nothing.
+    """
+    found = read(folder)
+    if found is None:
+        return None
+    before, cells = found
+    differs = [name for name in Swept.__struct_fields__ if getattr(before, name) != getattr(about, name)]
+    if differs:
+        raise InputError(
+            f"{folder / SWEEP} is a sweep with {differs[0]} {getattr(before, differs[0])!r}, now it is "
+            f"{getattr(about, differs[0])!r}: use another folder"
+        )
+    return cells
 
 
 class Journal:
@@ -124,18 +145,11 @@ class Journal:
 
     def __init__(self, folder: Path, about: Swept) -> None:
         """Raises InputError where the folder has the sweep of something else."""
-        found = read(folder)
-        self.cells: list[FinishedCell] = []
+        found = of_this_sweep(folder, about)
+        self.cells: list[FinishedCell] = found or []
         file = folder / SWEEP
         folder.mkdir(parents=True, exist_ok=True)
         if found is not None:
-            before, self.cells = found
-            differs = [name for name in Swept.__struct_fields__ if getattr(before, name) != getattr(about, name)]
-            if differs:
-                raise InputError(
-                    f"{file} is a sweep with {differs[0]} {getattr(before, differs[0])!r}, now it is "
-                    f"{getattr(about, differs[0])!r}: use another folder"
-                )
             content = file.read_bytes()
             os.truncate(file, content.rfind(b"\n") + 1)
         self._file = file.open("ab")

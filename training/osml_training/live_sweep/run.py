@@ -90,7 +90,7 @@ def restore_before(setup: Setup) -> None:
 def look(setup: Setup, logs: Path) -> list[Observation]:
     """A few intervals of the node as it is; nothing is changed. Failure where the agent can't observe it."""
     seen: list[Observation] = []
-    walk = Walk(setup.service, setup.protected, setup.rails, [Condition()], [], lambda _: None)
+    walk = Walk(setup.service, setup.protected, setup.rails, [Condition()], [], lambda _: None, design=setup.design)
     deadline = time.monotonic() + _ANSWER_S
     with _decided(setup, walk, logs, "--dry-run") as (decisions, child):
         while len(seen) < 3:
@@ -135,7 +135,10 @@ def sweep(
             journal.add(cell)
             on_cell(cell, walk)
 
-        walk = Walk(setup.service, setup.protected, setup.rails, setup.conditions, journal.cells, keep, setup.generate)
+        walk = Walk(
+            setup.service, setup.protected, setup.rails, setup.conditions, journal.cells, keep, setup.generate,
+            design=setup.design,
+        )  # fmt: skip
         deadline = None if setup.limit_s is None else time.monotonic() + setup.limit_s
         logs = folder.parent / f"{folder.name}.logs"
         with _decided(setup, walk, logs) as (decisions, child):

@@ -18,16 +18,30 @@ import numpy as np
 from msgspec import Struct
 
 from osml.allocation.policy import Plan
+from osml.datasets.store import FAR
+from osml.datasets.surfaces import SURELY
 from osml.domain import Observation, Partition, Reason, Service
 from osml.policies.unmanaged import shared_by_all
-from osml_training.live_sweep.design import Bools, Cell, Floats, expected_cells, largest, next_cell
-from osml_training.live_sweep.journal import Condition, FinishedCell, Measured, Refused, Result, Silent, Unsafe, told_of
+from osml_training.live_sweep.design import Bools, Cell, Floats, every_cell, expected_cells, largest
+from osml_training.live_sweep.journal import (
+    Condition,
+    FinishedCell,
+    Measured,
+    Refused,
+    Result,
+    Silent,
+    Unsafe,
+    told_of,
+)
 from osml_training.live_sweep.room import Room, room_of
 
 Design = Callable[[Floats, float, Bools], Cell | None]
 REFUSED = ("refused", "rolled_back", "failed")
 _SILENT = 3
 """Times that a new latency is due and does not come, after which the service counts as one that does not answer."""
+
+_ASKED = 1.01 * SURELY
+"""Requests that must have come by then, with room for the single precision of traces: else labels don't know it."""
 
 _DUE = 3
 """New latencies that tell how often they come."""
@@ -74,11 +88,11 @@ class Rest(Struct, frozen=True):
 
 
 class Trial(Struct, frozen=True):
-    """In a cell that is measured: new latencies, intervals since the last one, and the intervals that count."""
+    """In a cell that is measured: new latencies, the intervals since the last one, and the intervals that count."""
 
     cell: Cell
     count: int = 0
-    silent: int = 0
+    silent: tuple[Observation, ...] = ()
     intervals: tuple[Observation, ...] = ()
 
 
@@ -104,7 +118,8 @@ class Walk:
         finished: list[FinishedCell],
         on_cell: Callable[[FinishedCell], None],
         on_load: Callable[[float], None] = lambda _: None,
-        design: Design = next_cell,
+        *,
+        design: Design,
     ) -> None:
         self.service, self.protected, self.rails = service, protected, rails
         self.ended: str | None = None  # why; None while it goes on
@@ -167,12 +182,16 @@ class Walk:
 
     def _of_surface(self) -> list[FinishedCell]:
         load, condition = self.load(), self.condition
-        return [cell for cell in self._finished if (cell.condition, cell.offered_per_s) == (condition, load)]
+        here = [cell for cell in self._finished if (cell.condition, cell.offered_per_s) == (condition, load)]
+        return [cell for cell in here if not _too_short(cell)]
 
     def progress(self) -> tuple[int, int]:
         """Cells measured and about how many all surfaces take together."""
-        shape = self.room.shape if self.room else (1, 1)
-        total = len(self._conditions) * expected_cells(*shape)
+        each = 1
+        if self.room is not None:
+            every = int(self.room.allowed().sum())
+            each = every if self._design is every_cell else min(every, expected_cells(*self.room.shape))
+        total = len(self._conditions) * each
         return len(self._finished), max(total, len(self._finished))
 
     def _known_room(self) -> Room:
@@ -266,13 +285,17 @@ class Walk:
     ) -> tuple[Partition, str]:
         if troubled:
             return self._close(phase.cell, observation, Unsafe(f"{', '.join(troubled)} missed the target"))
-        silent = 0 if fresh else phase.silent + 1
-        if silent >= _SILENT * self._due:
-            return self._close(phase.cell, observation, Silent(), (_without_latency(observation, self.service),))
+        silent = () if fresh else (*phase.silent, observation)
+        if self._has_fallen_silent(silent):
+            quiet = tuple(_without_latency(one, self.service) for one in silent)
+            unknown = "no answer; labels do not count it, for the load is not known"
+            silence = Silent(unknown) if self.load() is None else Silent()
+            return self._close(phase.cell, observation, silence, quiet)
         latency_ms, target_ms = own.latency_ms, self._target_ms
         if fresh and latency_ms is not None and latency_ms > self.rails.far * target_ms:
-            why = f"{latency_ms:.4g} ms, far beyond the target of {target_ms:g} ms"
-            return self._close(phase.cell, observation, Measured(latency_ms, why), (*phase.intervals, observation))
+            why = f"{latency_ms:.4g} ms, {FAR} of {target_ms:g} ms"
+            # It alone: labels take the mean of all intervals, and quick ones before it could make that meet the target.
+            return self._close(phase.cell, observation, Measured(latency_ms, why), (observation,))
         count = phase.count + fresh
         counts = fresh and count > self.rails.settle
         intervals = (*phase.intervals, observation) if counts else phase.intervals
@@ -281,6 +304,12 @@ class Walk:
         self._phase = Trial(phase.cell, count, silent, intervals)
         left = self.rails.settle + self.rails.samples - count
         return self._wanted, f"cell {_text(phase.cell)}: {left} intervals left"
+
+    def _has_fallen_silent(self, silent: tuple[Observation, ...]) -> bool:
+        """Whether a latency was due often, and many requests came that nobody answered, as far as the load is known."""
+        load = self.load()
+        asked = load is None or load * sum(one.interval_s for one in silent) >= _ASKED
+        return asked and len(silent) >= _SILENT * self._due
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
@@ -396,6 +425,13 @@ class Walk:
 
 def _own(observation: Observation, service: str) -> Service:
     return next(one for one in observation.services if one.name == service)
+
+
+def _too_short(cell: FinishedCell) -> bool:
+    """Whether labels don't know the silence of a cell: older versions kept an interval of it."""
+    if cell.state != "silent" or cell.offered_per_s is None:
+        return False
+    return cell.offered_per_s * sum(one.interval_s for one in cell.intervals) < SURELY
 
 
 def _without_latency(observation: Observation, service: str) -> Observation:

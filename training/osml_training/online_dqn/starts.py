@@ -12,7 +12,10 @@ from osml.predictors import Predictor
 from osml.simulator.colocation import features as e
 from osml.simulator.colocation.nodes import ColocationNodes
 from osml.simulator.fleet import measure as m
+from osml_training.collect.fingerprint import virtual_fingerprint
 from osml_training.dqn.state import environment_state
+from osml_training.tables.example_rows import descriptors
+from osml_training.tables.features import PLATFORM
 
 Ints = NDArray[np.int64]
 Floats32 = NDArray[np.float32]
@@ -66,14 +69,8 @@ def _features(nodes: ColocationNodes, there: NDArray[np.bool_], names: tuple[str
         "rss_mib": seen[:, e.O_RESIDENT],
         "neighbours": seen[:, e.O_SERVICES] - 1 + seen[:, e.O_JOBS],
         "p50_ms": nodes.fleet.nodes.measured[:, : there.shape[1], m.M_P50_MS][there],
-        "platform_cores": platform.cpus,
-        "platform_ways": platform.ways,
-        "way_mib": platform.way_mib,
-        "platform_bandwidth_gbps": platform.bandwidth_gbps,
-        "base_ghz": platform.frequency_ghz,
-        "turbo_ghz": platform.turbo_ghz,
-        "smt": float(platform.cpus > platform.physical_cores),
     }
+    known |= zip(PLATFORM, descriptors(virtual_fingerprint(platform)), strict=True)
     if "neighbour_cache_mib" in names:
         known["neighbour_cache_mib"] = environment_state(seen, ("neighbour_ways",))[:, 0] * platform.way_mib
     out = np.full((len(seen), len(names)), np.nan, np.float32)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.base.failure import InputError
+from osml.base.json_file import read_json
 
 Floats = NDArray[np.float64]
 
@@ -102,12 +103,7 @@ class Published(NamedTuple):
 
 def read_published(file: Path) -> Published:
     """Read NAME.json and the arrays beside it (no pickle). InputError where they don't fit each other, or ours."""
-    try:
-        about = msgspec.json.decode(file.read_bytes(), type=Description)
-    except OSError as error:
-        raise InputError(f"{file} can't be read ({error.strerror})") from None
-    except msgspec.MsgspecError as error:
-        raise InputError(f"{file}: {error}") from None
+    about = read_json(file, Description)
     net = about.networks.get("net")
     if net is None or any(name not in INPUTS for name in (i.name for i in about.inputs)):
         raise InputError(f"{file}: '{about.name}' is not a Model-A or B (other networks or inputs)")

@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 
 from osml.base.failure import Failure, InputError
+from osml.base.json_file import read_json
 from osml.base.masking import masked
 from osml.datasets.store import sha256
 from osml.predictors import ModelMetadata
@@ -213,9 +214,8 @@ def synchronise(uri: str, pending: Path = PENDING) -> list[str]:
     odd: list[str] = []
     for kept in sorted(path.parent for path in pending.glob(f"*/{METADATA}")):
         try:
-            metadata = msgspec.json.decode((kept / METADATA).read_bytes(), type=ModelMetadata)
-            curve = msgspec.json.decode((kept / _CURVES).read_bytes(), type=Curve)
-        except (OSError, msgspec.MsgspecError) as error:
+            metadata, curve = read_json(kept / METADATA, ModelMetadata), read_json(kept / _CURVES, Curve)
+        except InputError as error:
             odd.append(f"{kept} can't be read and stays ({error})")
             continue
         store(uri, metadata, curve, kept)

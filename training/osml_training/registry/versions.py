@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -78,20 +79,21 @@ def pull(uri: str, name: str, which: str, models: Path) -> Published:
     The manifest lists it before all others of its kind, so it is the one in use. What was fetched is opened before it
     is kept: Failure where it is broken, InputError for names that are no plain ones.
     """
-    with connected(uri, create=False) as mlflow:
-        version = _version(mlflow.MlflowClient(), name, which)
-        run = version.tags.get("run")
-        if not run:
-            raise InputError(f"version {version.version} of model '{name}' has no tag 'run': osml did not store it")
-        fetched = Path(mlflow.artifacts.download_artifacts(f"runs:/{run}/bundle"))
+    with tempfile.TemporaryDirectory(prefix="osml-pull-") as scratch:
+        with connected(uri, create=False) as mlflow:
+            version = _version(mlflow.MlflowClient(), name, which)
+            run = version.tags.get("run")
+            if not run:
+                raise InputError(f"version {version.version} of model '{name}' has no tag 'run': osml did not store it")
+            fetched = Path(mlflow.artifacts.download_artifacts(f"runs:/{run}/bundle", dst_path=scratch))
 
-    def write(metadata: ModelMetadata, folder: Path) -> None:
-        try:
-            for file in (ONNX, METADATA, CARD):
-                shutil.copyfile(fetched / file, folder / file)
-        except OSError as error:
-            raise Failure(f"{fetched} can't be copied to {folder} ({error.strerror or str(error)[:200]})") from None
-        entry = entry_of(folder, metadata)
-        open_checked(folder.parent, msgspec.structs.replace(entry, name=folder.name))  # as a server does
+        def write(metadata: ModelMetadata, folder: Path) -> None:
+            try:
+                for file in (ONNX, METADATA, CARD):
+                    shutil.copyfile(fetched / file, folder / file)
+            except OSError as error:
+                raise Failure(f"{fetched} can't be copied to {folder} ({error.strerror or str(error)[:200]})") from None
+            entry = entry_of(folder, metadata)
+            open_checked(folder.parent, msgspec.structs.replace(entry, name=folder.name))  # as a server does
 
-    return publish(write, read_metadata(fetched), models, first=True)
+        return publish(write, read_metadata(fetched), models, first=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from osml.base.failure import Failure, InputError
+from osml.base.json_file import MissingFileError, read_json
 from osml_training.reproduce.recipe import Recipe, Scale, Step, commands
 
 
@@ -37,12 +38,12 @@ class Progress(msgspec.Struct, frozen=True):
 
 def read_progress(path: Path) -> Progress:
     """The progress of a former run; nothing where there was none. InputError for a file that is none."""
-    if not path.exists():
-        return Progress()
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Progress)
-    except (OSError, msgspec.DecodeError) as error:
-        raise InputError(f"{path} is no progress of a former run ({error}): remove it to begin anew") from None
+        return read_json(path, Progress)
+    except MissingFileError:
+        return Progress()
+    except InputError as error:
+        raise InputError(f"{error}: it is no progress of a former run, remove it to begin anew") from None
 
 
 def due(recipe: Recipe, progress: Progress, scale: Scale, only: Sequence[str] = ()) -> list[Step]:

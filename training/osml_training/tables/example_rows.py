@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,16 +46,16 @@ _SIZES = tuple(name for name in OUTPUTS["a"] if name.endswith(("_cores", "_ways"
 
 
 class RunLabels:
-    """The labels of one run, ready for its rows."""
+    """The labels of one run, ready for its rows. `total` are the core units and ways of its platform."""
 
-    def __init__(self, key: RunKey, row: dict[str, Any], latency_ms: NDArray[np.float32]):
+    def __init__(self, key: RunKey, row: dict[str, Any], latency_ms: NDArray[np.float32], total: tuple[int, int]):
         for name in _SIZES:
             if row[name] is not None and not (math.isfinite(row[name]) and row[name] > 0):
                 raise InputError(
                     f"labels of run {key.run}: '{name}' is {row[name]:g}, expected a number above 0 or null; run "
                     "`osml learn data label` again"
                 )
-        self.key = key
+        self.key, self.total = key, total
         self.cliff = np.array([_value(row[name]) for name in OUTPUTS["a"]], np.float32)
         self.unit = float(row["core_unit"])
         self.target_ms = _value(row["target_ms"])
@@ -69,6 +70,14 @@ class RunLabels:
         oaa_cores, oaa_ways = row["oaa_cores"], row["oaa_ways"]
         self.oaa = None if oaa_cores is None else (round(oaa_cores / self.unit), oaa_ways or 1)
         self.number = run_number(key.run)
+
+    def b_points(self, starts: Ints, slowdowns: Sequence[float]) -> Ints:
+        """What can be taken from each of these cells (starts, 2), as the labels say it of the OAA.
+
+        Core units and ways, (starts, slowdowns, directions, 2).
+        """
+        surface = np.broadcast_to(self.latency_ms, (len(starts), *self.latency_ms.shape))
+        return b_points(surface, starts, slowdowns, self.total)
 
     def start_cells(self, window: int) -> NDArray[np.bool_]:
         """Cells within `window` of the OAA that meet the target: where B and B' are asked. (cores, ways)."""
@@ -179,8 +188,7 @@ def _deprivations(found: RunLabels, at: Ints, cell: Ints, window: int) -> tuple[
     if not len(at):
         return at, np.empty((0, 1), np.float32), np.empty((0, len(OUTPUTS["b"])), np.float32)
     starts, which = np.unique(cell, axis=0, return_inverse=True)
-    surface = np.broadcast_to(found.latency_ms, (len(starts), *found.latency_ms.shape))
-    points = b_points(surface, starts, found.slowdowns)  # (starts, slowdowns, directions, 2)
+    points = found.b_points(starts, found.slowdowns)
     count = len(found.slowdowns)
     y = points.reshape(len(starts), count, -1).astype(np.float32)
     y[:, :, 0::2] *= found.unit  # core units to CPUs

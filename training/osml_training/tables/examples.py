@@ -17,6 +17,7 @@ from osml.base.failure import InputError
 from osml.datasets.description import Fingerprint, described
 from osml.datasets.schema import PERCENTILES, TRACE_NAMES
 from osml.datasets.store import check_columns, keys_of, labels_file, open_parquet, read_group, read_whole, trace_files
+from osml.datasets.surfaces import grid_of
 from osml_training.tables.example_rows import Floats32, RunLabels, descriptors, rows_of
 from osml_training.tables.features import CONTEXT, INPUTS, OUTPUTS, Model
 from osml_training.tables.plausible import check_plausible
@@ -188,6 +189,7 @@ class ExampleSource:
                 f"{traces}: no labels in '{self.labels}/'; run `osml learn data label {self.dataset}` first"
             )
         table = read_whole(file)
+        platform = described(table.schema.metadata, str(file)).platform
         surfaces = table.column("latency_ms").combine_chunks()
         flat, ends = surfaces.values.to_numpy(), surfaces.offsets.to_numpy()
         labels: dict[str, RunLabels] = {}
@@ -198,7 +200,8 @@ class ExampleSource:
                 key = key._replace(rate=rates.get(key.run))
             wanted = self.neighbours == "any" or (self.neighbours == "alone") == (key.neighbours == 0)
             if wanted and row["rcliff_cores"] is not None and (self.select is None or self.select(key)):
-                labels[key.run] = RunLabels(key, row, flat[ends[number] : ends[number + 1]])
+                total = grid_of(platform, row["core_unit"])
+                labels[key.run] = RunLabels(key, row, flat[ends[number] : ends[number + 1]], total)
         return labels
 
     def _plain_order(self) -> Iterator[tuple[int, int]]:

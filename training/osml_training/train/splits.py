@@ -17,6 +17,9 @@ Part = Literal["train", "validation", "calibration", "test", "unseen", "stranger
 _FOLDS = 10_000
 _SEEDS = 10_000
 
+RATE_BAND = 0.25
+"""Width of the bands of rates in a new training, as that of the loads of a record (`collect.live_series`)."""
+
 
 def part_of(key: RunKey, split: Split) -> Part:
     """The part that a run belongs to; the same for all runs of a service in one band of load on one platform.
@@ -50,7 +53,8 @@ def _band(key: RunKey, split: Split) -> str:
     if key.load is None and key.rate:
         # On a live node nobody knows which share of the maximum load a rate is. The same record in two files is two
         # runs, so the rate counts, and not the run.
-        band = f"{key.neighbours} beside, rate {round(math.log(key.rate) / math.log1p(split.band))}"
+        width = split.band if split.rate_band is None else split.rate_band
+        band = f"{key.neighbours} beside, rate {round(math.log(key.rate) / math.log1p(width))}"
     return f"{key.platform}/{key.service}/{band}"
 
 
@@ -59,16 +63,27 @@ def for_data(split: Split, *, real: bool) -> Split:
     return replace(split, unseen=()) if real and split.unseen == UNSEEN_SERVICES else split
 
 
+def for_rates(split: Split) -> Split:
+    """The split of a new training: rates that were estimated from answers differ by chance, so their bands are wide.
+
+    Two records of one load near an edge may still be apart: one pair in five of loads of 30 to 300 requests per second.
+    A training that goes on from a model of the same machine keeps that model's bands, which say what was learned from.
+    """
+    return split if split.rate_band is not None else replace(split, rate_band=RATE_BAND)
+
+
 def split_for(keys: Iterable[RunKey], split: Split) -> Split:
     """The split that these runs can be trained with: `split` itself, but where there are few runs.
 
-    By chance, few runs may leave a part without any. Then the first seed counts that gives each part one. Services that
-    are held out stay in where there are no others. Neither looks at what was measured. InputError where the runs are
-    fewer than the parts.
+    Where rates are all that is known, see `for_rates`. By chance, few runs may leave a part without any. Then the first
+    seed counts that gives each part one. Services that are held out stay in where there are no others. Neither looks at
+    what was measured. InputError where the runs are fewer than the parts.
     """
     runs = list(keys)
     if not runs:
         return split  # whoever reads them says what is missing
+    only_rates = any(key.load is None and key.rate for key in runs)
+    split = for_rates(split) if only_rates else split
     if all(key.service in split.unseen for key in runs):
         split = replace(split, unseen=())
     shares = {"validation": split.validation, "calibration": split.calibration, "test": split.test}
@@ -77,10 +92,11 @@ def split_for(keys: Iterable[RunKey], split: Split) -> Split:
         found = replace(split, seed=seed)
         if needed <= {part_of(key, found) for key in runs}:
             return found
+    apart = f", each {split.rate_band:.0%} above the one before" if only_rates and split.rate_band else ""
     loads = len({_band(key, split) for key in runs if key.service not in split.unseen})
     raise InputError(
         f"the data set has {loads} runs of other loads or neighbours that may be trained on, expected at least "
-        f"{len(needed)}: one for each of {', '.join(sorted(needed))}; measure more loads"
+        f"{len(needed)}: one for each of {', '.join(sorted(needed))}; measure more loads{apart}"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import importlib
 import json
+import math
 import platform as machine
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from osml.domain import DRY_RUN, Assignment, Latency, Service
 from osml.lab.trials.live.phases import LivePhase
 from osml.lab.trials.live.telemetry import TelemetryLine, line_of, read_telemetry
 from osml.lab.trials.records import Record
+from osml.predictors.reach import reaches
 
 
 def write_traces(path: Path, phases: list[LivePhase], telemetry: Path, summary: dict[str, Any]) -> None:
@@ -77,6 +79,7 @@ def row(phase: str, record: Record, service: Service, line: TelemetryLine | None
         for column in COLUMNS
         if hasattr(place, column.name)
     }
+    beside = None if DRY_RUN in observation.missing else reaches(observation, [service.name])[0]
     knobs = None if assignment.knobs is None else msgspec.json.encode(assignment.knobs).decode()
     return measured | {
         "knobs": knobs,
@@ -98,6 +101,8 @@ def row(phase: str, record: Record, service: Service, line: TelemetryLine | None
         "ideal_ms": service.ideal_ms,
         "work_rate_solo": service.work_rate_solo,
         "ipc_solo": service.ipc_solo,
+        "beside_cores": None if beside is None else beside.beside_cores,
+        "beside_ways": None if beside is None or math.isnan(beside.beside_ways) else beside.beside_ways,
         "offered_per_s": None if line is None else line.offered_per_s,
         "lateness_p99_ms": None if line is None else line.lateness_p99_ms,
         "errors": None if line is None else line.errors,

@@ -206,9 +206,11 @@ def _take_over(out: Path, files: list[Path], here: bool, simulated: bool, settle
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
     else:
         left = found.left
+        placed = f", {left.in_domains:,} with services on cache domains" if left.in_domains else ""
         Console().print(
             f"{found.rows:,} rows of {len(files)} live files in {out}, platform {', '.join(platforms)}\n"
-            f"left out: {left.repeated:,} intervals without a new latency, {left.settling:,} just after a change\n"
+            f"left out: {left.repeated:,} intervals without a new latency, {left.settling:,} just after a change"
+            f"{placed}\n"
             f"next: osml learn data label {out}",
             highlight=False,
             soft_wrap=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -14,6 +14,7 @@ from rich.console import Console
 from osml.base.failure import Failure, InputError, MachineError
 
 if TYPE_CHECKING:
+    from osml.datasets.description import Fingerprint
     from osml.domain import Observation
     from osml_training.live_sweep.journal import FinishedCell
     from osml_training.live_sweep.room import Room
@@ -140,15 +141,21 @@ def _protected(document: dict[str, Any], service: str, protect: str) -> frozense
 
 def _run(setup: Setup, out: Path, *, simulated: bool, dry_run: bool, yes: bool, json: bool) -> None:
     from osml.lab.trials.children import interrupt_on_signals  # noqa: PLC0415
-    from osml_training.live_sweep.journal import CellState  # noqa: PLC0415
+    from osml_training.collect.live import check_before  # noqa: PLC0415
+    from osml_training.collect.machine import this_machine  # noqa: PLC0415
+    from osml_training.live_sweep.journal import CellState, of_this_sweep  # noqa: PLC0415
     from osml_training.live_sweep.room import room_of  # noqa: PLC0415
-    from osml_training.live_sweep.run import look, sweep, swept  # noqa: PLC0415
+    from osml_training.live_sweep.run import RUNNING, look, sweep, swept  # noqa: PLC0415
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     logs = out.parent / f"{out.name}.logs"
     interrupt_on_signals()
     seen = look(setup, logs)
+    machine = None if simulated else this_machine("here")
+    check_before(out, seen[-1], machine, simulated=simulated)
     room, about = room_of(seen, setup.service), swept(seen[-1], setup.service)
+    if not (out / RUNNING).exists():  # else the sweep restores the node first, and then says the same
+        of_this_sweep(out, about)
     if any(condition.mba is not None for condition in setup.conditions) and seen[-1].platform.mba is None:
         raise MachineError("--mba is given, but this node cannot throttle memory bandwidth: see `osml look doctor`")
     plan = _plan(setup, seen[-1], room)
@@ -173,8 +180,13 @@ def _run(setup: Setup, out: Path, *, simulated: bool, dry_run: bool, yes: bool, 
 
     try:
         walk, cells = sweep(setup, out, about, told)
-    finally:
-        kept = _write(out, simulated)
+    except BaseException:
+        # What ended the sweep is what must be read: the node may not be as it was.
+        with suppress(Failure, OSError):
+            of_this_sweep(out, about)
+            _write(out, machine, simulated=simulated)
+        raise
+    kept = _write(out, machine, simulated=simulated)
     states = {state: sum(cell.state == state for cell in cells) for state in get_args(CellState)}
     document: dict[str, Any] = {
         "dataset": str(out),
@@ -199,16 +211,18 @@ def _run(setup: Setup, out: Path, *, simulated: bool, dry_run: bool, yes: bool, 
     )
 
 
-def _write(out: Path, simulated: bool) -> int:
+def _write(out: Path, machine: Fingerprint | None, *, simulated: bool) -> int:
     """The measured intervals as traces of the data set; how many rows there are."""
     from osml.datasets.store import SWEEP  # noqa: PLC0415
     from osml_training.collect.live import describe_live, take_over  # noqa: PLC0415
-    from osml_training.collect.machine import this_machine  # noqa: PLC0415
+    from osml_training.collect.live_files import NothingMeasuredError  # noqa: PLC0415
 
+    if not (out / SWEEP).exists():
+        return 0  # the sweep did not come to its journal, and says why
     try:
-        taken = take_over(out, [out / SWEEP], None if simulated else this_machine("here"), simulated=simulated)
-    except InputError:
-        return 0  # no cell was measured
+        taken = take_over(out, [out / SWEEP], machine, simulated=simulated)
+    except NothingMeasuredError:
+        return 0
     describe_live(out, taken.platforms, simulated=simulated)
     return taken.rows
 
