@@ -48,7 +48,7 @@ def refused(report: Report) -> InputError:
         f"{text}: " for text in (first.file, first.row_group is not None and f"row group {first.row_group}") if text
     )
     return InputError(
-        f"the data set has {errors} errors; the first: {where}{first.message}; all: `osml learn data validate`"
+        f"the data set has {errors} errors; the first: {where}{first.message}; more: `osml learn data validate`"
     )
 
 

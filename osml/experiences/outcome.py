@@ -14,7 +14,7 @@ class StoreAwayError(StoreError):
 
 
 class StoreFullError(StoreError):
-    """The database has no room, on its disk or in its memory: it takes no other batch either."""
+    """The database's disk has no room: it takes no other batch either."""
 
 
 class StoreConflictError(StoreError):

@@ -33,8 +33,8 @@ PRUNE_EVERY = 1000  # rows
 LONGEST_REST_S = 86_400.0  # between two rows of a store in use; where it was longer, old rows stay until a restart
 _AWAY = ("08", "57P", "53300", "57014", "55P03")
 """PostgreSQL's SQLSTATE: the connection, a shutdown, too many connections, a statement or a lock that took too long."""
-_FULL, _CONFLICT = "53", "40"
-"""SQLSTATE of no room (disk, memory), and of a deadlock or another transaction that came first."""
+_FULL, _CONFLICT = "53100", "40"
+"""SQLSTATE of a full disk, and of a deadlock or another transaction that came first."""
 COLUMNS = EXPERIENCES.c
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Experience).decode

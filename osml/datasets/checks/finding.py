@@ -88,6 +88,7 @@ def document(report: Report) -> dict[str, Any]:
     """The JSON document of a report."""
     return {
         "findings": report.findings,
+        "counts": report.counts,
         "rows": report.rows,
         "runs": report.runs,
         "files": report.files,

@@ -178,7 +178,7 @@ class Validation:
                 self._keep(row)
                 return
             left, rate = left - 1, rate * MORE
-            if left == 0:
+            if left == 0 or row.measured.rate >= design.most_rate(cell):
                 raise Failure(
                     f"service '{service.name}' can't be saturated in cell {cell.key}: of {row.measured.rate:.0f} "
                     f"requests/s it answers {row.measured.throughput:.0f} with {row.measured.cpu:.2f} CPUs"

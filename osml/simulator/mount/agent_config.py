@@ -13,14 +13,14 @@ from osml.simulator.models import ServiceModel
 from osml.simulator.surface import known_ideal_ms, solo_speed
 
 
-def _tenant(machine: Machine, folder: Path, tenant: int, load: float) -> dict[str, Any]:
+def _tenant(machine: Machine, folder: Path, tenant: int, load: float, interval_s: float) -> dict[str, Any]:
     model = machine.node.tenants[tenant]
     telemetry = {"file": str(folder / "telemetry" / f"{model.name}.jsonl")}
     entry: dict[str, Any] = {"name": model.name}
     if isinstance(model, ServiceModel):
         entry |= {"class": "lc", "target_ms": model.target_ms, "percentile": model.percentile}
         entry["ideal_ms"] = round(known_ideal_ms(machine.node.platform, model, load), 3)
-        entry["latency"] = {**telemetry, "max_age_s": 5.0}
+        entry["latency"] = {**telemetry, "max_age_s": max(5.0, 2.0 * interval_s)}
     else:
         ipc, work_rate = solo_speed(machine.node.platform, model)
         entry |= {"class": "be", "ipc_solo": round(ipc, 4), "work_rate_solo": round(work_rate, 3)}
@@ -58,7 +58,7 @@ def agent_config(
             "frequency_ghz": platform.frequency_ghz,
         },
         "services": [
-            _tenant(machine, folder, i, loads.get(name, 0.0)) for i, name in enumerate(machine.node.names)
+            _tenant(machine, folder, i, loads.get(name, 0.0), interval_s) for i, name in enumerate(machine.node.names)
         ],
     }  # fmt: skip
     return "# Written by `osml lab simulator mount`: for this virtual node only.\n" + yaml.safe_dump(

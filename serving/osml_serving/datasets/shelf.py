@@ -182,7 +182,7 @@ class DatasetShelf:
             result = f"the server cannot check the package: {error.strerror}; send it again later"
         if isinstance(result, str):
             record.state = "failed"
-            record.findings = [{"severity": "error", "message": result}]
+            record.findings, record.counts = [{"severity": "error", "message": result}], {"error": 1}
         else:
             record.state = "accepted" if result.get("accepted") is True else "refused"
             record.rows, record.runs, record.findings = result["rows"], result["runs"], result["findings"]

@@ -35,7 +35,7 @@ def check(package: Path, folder: Path) -> dict[str, Any]:
         unpack_check(package)
         report = validate(folder)
         first = sorted(report.findings, key=lambda finding: finding.severity != "error")[:MOST]
-        found = document(report) | {"findings": first, "counts": report.counts}
+        found = document(report) | {"findings": first}
         return found | ({"content": content_of(folder)} if found["accepted"] else {})
     except Failure as failure:
         message = str(failure).replace(f"{package}: ", "").replace(f"{folder}/", "")

@@ -94,7 +94,7 @@ def test_data_set_with_errors_is_not_packed(dataset: Path, traces: Path, tmp_pat
     traces.write_bytes(traces.read_bytes()[:-100])
     with pytest.raises(
         InputError,
-        match=r"has 1 errors; the first: traces/.*not readable as Parquet.*; all: `osml learn data validate`",
+        match=r"has 1 errors; the first: traces/.*not readable as Parquet.*; more: `osml learn data validate`",
     ):
         pack(dataset, tmp_path / "out")
     assert not (tmp_path / "out").exists()

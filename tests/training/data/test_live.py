@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from osml.base.failure import InputError
+from osml.datasets.store import labels_file
 from osml.domain import (
     Assignment,
     CacheDomain,
@@ -148,6 +149,24 @@ def test_intervals_of_services_on_cache_domains_are_left_out_and_counted(tmp_pat
     assert found.exit_code == 0, found.output
     assert "2 with services on cache domains" in found.stdout
     assert len(rows_of(tmp_path / "set", "redis")) == 3
+
+
+def test_a_part_that_a_record_does_not_give_any_more_is_removed_with_its_labels(tmp_path: Path) -> None:
+    """An older version collected intervals that are left out now: their rows would stay in labels and training."""
+    file, folder = record(tmp_path / "r", PLAIN, [1.0, 2.0]), tmp_path / "set"
+    live.take_over(folder, [file])
+    [kept] = (folder / "traces").glob("platform=*/service=redis/*.parquet")
+    old = kept.parents[1] / "service=gone" / kept.name
+    old.parent.mkdir()
+    old.write_bytes(kept.read_bytes())
+    other = old.with_name("part-other.parquet")  # of another file
+    other.write_bytes(kept.read_bytes())
+    labels = labels_file(folder, old)
+    labels.parent.mkdir(parents=True)
+    labels.write_bytes(b"")
+    live.take_over(folder, [file])
+    assert kept.exists() and other.exists()
+    assert not old.exists() and not labels.exists()
 
 
 def test_a_service_without_measured_neighbours_has_no_sum(tmp_path: Path) -> None:

@@ -164,6 +164,22 @@ def test_the_sweep_of_another_machine_is_refused_before_and_stays_as_it_is(
         command._run(setup, folder, simulated=True, dry_run=True, yes=True, json=False)
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_what_a_killed_sweep_left_is_given_back_whatever_the_next_one_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dry_run: bool
+) -> None:
+    done: list[str] = []
+    folder = of_another_program(tmp_path / "set")
+    (folder / running.RUNNING).touch()
+    monkeypatch.setattr("osml.lab.trials.children.interrupt_on_signals", lambda: None)
+    monkeypatch.setattr(running, "restore_before", lambda _: done.append("restored"))
+    monkeypatch.setattr(running, "look", lambda *_: [SEEN])
+    setup = running.Setup(Path("osml-agent"), {}, "web", frozenset())
+    with pytest.raises(InputError, match="contains another collection"):
+        command._run(setup, folder, simulated=True, dry_run=dry_run, yes=True, json=False)
+    assert done == ([] if dry_run else ["restored"])
+
+
 def test_what_ended_a_sweep_is_said_whatever_becomes_of_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ from osml.datasets.arrow import pa, pq
 from osml.datasets.dataset import DatasetDescription, same_collection, write_description
 from osml.datasets.description import Fingerprint, Provenance, metadata
 from osml.datasets.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema, write_options
-from osml.datasets.store import TRACES, whole_file
+from osml.datasets.store import TRACES, labels_file, whole_file
 from osml.domain import Observation
 from osml.predictors.reach import Reach
 from osml_training.collect.live_files import LiveFile, Row, one_interval, read_live
@@ -165,6 +165,7 @@ def take_over(
         notes = [*live.provenance.notes, *([ESTIMATED] if found.estimated or live.estimated else [])]
         provenance = msgspec.structs.replace(live.provenance, settings=settings, kind=kind, notes=notes)
         schema = arrow_schema(TRACE_COLUMNS, metadata(TRACES_SCHEMA, provenance, live.platform))
+        written: set[Path] = set()
         by_service: dict[str, list[Row]] = {}
         for row in found.rows:
             by_service.setdefault(row["service"], []).append({field.name: row.get(field.name) for field in schema})
@@ -176,10 +177,20 @@ def take_over(
             with whole_file(target) as partial:
                 pq.write_table(pa.Table.from_pylist(rows, schema=schema), partial, **write_options(TRACE_COLUMNS))
             rows_total += len(rows)
+            written.add(target)
+        _remove_others(folder, live.salt, written)
         platforms[live.platform.id] = live.platform
         if done is not None:
             done(file, sum(len(rows) for rows in by_service.values()))
     return Taken(rows_total, list(platforms.values()), left)
+
+
+def _remove_others(folder: Path, salt: str, written: set[Path]) -> None:
+    """Remove what the same live file does not give any more: an older version has collected it."""
+    for part in (folder / TRACES).glob(f"platform=*/service=*/part-{salt}.parquet"):
+        if part not in written:
+            part.unlink()
+            labels_file(folder, part).unlink(missing_ok=True)
 
 
 def check_before(folder: Path, observation: Observation, machine: Fingerprint | None, *, simulated: bool) -> None:

@@ -70,7 +70,7 @@ def contribute_command(
         at = f"{server.rstrip('/')}/v1/datasets/{answer['id']}"
         where += f"\n{server} received it ({answer.get('state', 'checking')}); result: GET {at}"
     Console().print(
-        f"{package.rows:,} rows, {len(package.report.findings)} findings, id {package.id[:12]}\n{where}",
+        f"{package.rows:,} rows, {sum(package.report.counts.values()):,} findings, id {package.id[:12]}\n{where}",
         highlight=False,
         soft_wrap=True,
         markup=False,

@@ -14,9 +14,11 @@ from rich.console import Console
 from osml.base.failure import Failure, InputError, MachineError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from osml.datasets.description import Fingerprint
     from osml.domain import Observation
-    from osml_training.live_sweep.journal import FinishedCell
+    from osml_training.live_sweep.journal import FinishedCell, Swept
     from osml_training.live_sweep.room import Room
     from osml_training.live_sweep.run import Setup
     from osml_training.live_sweep.walk import Walk
@@ -145,17 +147,18 @@ def _run(setup: Setup, out: Path, *, simulated: bool, dry_run: bool, yes: bool, 
     from osml_training.collect.machine import this_machine  # noqa: PLC0415
     from osml_training.live_sweep.journal import CellState, of_this_sweep  # noqa: PLC0415
     from osml_training.live_sweep.room import room_of  # noqa: PLC0415
-    from osml_training.live_sweep.run import RUNNING, look, sweep, swept  # noqa: PLC0415
+    from osml_training.live_sweep.run import RUNNING, look, restore_before, swept  # noqa: PLC0415
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     logs = out.parent / f"{out.name}.logs"
     interrupt_on_signals()
+    if not dry_run and (out / RUNNING).exists():
+        restore_before(setup)  # whatever ends this command before it sweeps
     seen = look(setup, logs)
     machine = None if simulated else this_machine("here")
     check_before(out, seen[-1], machine, simulated=simulated)
     room, about = room_of(seen, setup.service), swept(seen[-1], setup.service)
-    if not (out / RUNNING).exists():  # else the sweep restores the node first, and then says the same
-        of_this_sweep(out, about)
+    of_this_sweep(out, about)
     if any(condition.mba is not None for condition in setup.conditions) and seen[-1].platform.mba is None:
         raise MachineError("--mba is given, but this node cannot throttle memory bandwidth: see `osml look doctor`")
     plan = _plan(setup, seen[-1], room)
@@ -178,15 +181,7 @@ def _run(setup: Setup, out: Path, *, simulated: bool, dry_run: bool, yes: bool, 
         why = f" ({cell.why})" if cell.why else ""
         console.print(f"cell {done} of about {total}: {units}{rate}: {cell.state}{what}{why}", markup=False)
 
-    try:
-        walk, cells = sweep(setup, out, about, told)
-    except BaseException:
-        # What ended the sweep is what must be read: the node may not be as it was.
-        with suppress(Failure, OSError):
-            of_this_sweep(out, about)
-            _write(out, machine, simulated=simulated)
-        raise
-    kept = _write(out, machine, simulated=simulated)
+    walk, cells, kept = _swept(setup, out, about, told, machine, simulated=simulated)
     states = {state: sum(cell.state == state for cell in cells) for state in get_args(CellState)}
     document: dict[str, Any] = {
         "dataset": str(out),
@@ -209,6 +204,30 @@ def _run(setup: Setup, out: Path, *, simulated: bool, dry_run: bool, yes: bool, 
         f"{out}; the node is as before\nnext: osml learn data label {out}",
         markup=False,
     )
+
+
+def _swept(
+    setup: Setup,
+    out: Path,
+    about: Swept,
+    told: Callable[[FinishedCell, Walk], None],
+    machine: Fingerprint | None,
+    *,
+    simulated: bool,
+) -> tuple[Walk, list[FinishedCell], int]:
+    """Sweep, and write the traces also where the sweep was ended; how many rows they have."""
+    from osml_training.live_sweep.journal import of_this_sweep  # noqa: PLC0415
+    from osml_training.live_sweep.run import sweep  # noqa: PLC0415
+
+    try:
+        walk, cells = sweep(setup, out, about, told)
+    except BaseException:
+        # What ended the sweep is what must be read: the node may not be as it was.
+        with suppress(Failure, OSError):
+            of_this_sweep(out, about)
+            _write(out, machine, simulated=simulated)
+        raise
+    return walk, cells, _write(out, machine, simulated=simulated)
 
 
 def _write(out: Path, machine: Fingerprint | None, *, simulated: bool) -> int:

@@ -45,6 +45,8 @@ def show(report: Report) -> None:
             what = first.message.replace("[", "\\[")
             table.add_row(severity, str(len(alike)), first.column or "", what, f"{first.file or ''}{group}")
         console.print(table)
+    if (more := sum(report.counts.values()) - len(report.findings)) > 0:
+        console.print(f"{more:,} more findings are not shown", highlight=False)
     verdict = "accepted" if report.accepted else "NOT accepted"
     console.print(f"{report.rows:,} rows of {report.runs:,} runs in {report.files} files: {verdict}", highlight=False)
 

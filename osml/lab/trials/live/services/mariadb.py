@@ -43,7 +43,8 @@ def _prepare(folder: Path) -> None:
     data, draft = folder / DATA, folder / "data.new"
     if data.is_dir():
         return
-    shutil.rmtree(draft, ignore_errors=True)  # of a preparation that was stopped
+    for old in (draft, folder / "data"):  # of a preparation that was stopped, and of versions that could not tell
+        shutil.rmtree(old, ignore_errors=True)
     command = ["mariadb-install-db", "--no-defaults", f"--datadir={draft}", "--skip-test-db", "--user=root"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
