@@ -224,8 +224,9 @@ TEST(SensorsTest, AnAmountThatAFileHasNowAndThenIsNeverTheKernels) {
   tree.append("t.jsonl", "{\"throttled_s\": 0.5}\n");
   EXPECT_EQ(read(2), 0.5);
   EXPECT_FALSE(read(3)) << "0.1 of the kernel";
+  EXPECT_FALSE(read(90)) << "nor where the file is stale";
   fs::remove(tree / "t.jsonl");
-  EXPECT_NEAR(read(4).value_or(0), 0.1, 1e-9) << "without the file there is one source";
+  EXPECT_NEAR(read(91).value_or(0), 0.1, 1e-9) << "without the file there is one source";
 }
 
 TEST(SensorsTest, ALatencyWithoutThePercentileOfTheTargetHasAReason) {

@@ -97,6 +97,25 @@ TEST_F(TelemetryFileTest, AmountsAreOfTheLinesOfOneInterval) {
   EXPECT_EQ(none.ipc, 2.0) << "a level stands until it is too old";
 }
 
+// Writer and agent have a clock each: a turn without a line, and one with two.
+TEST_F(TelemetryFileTest, AmountsAreOfAnIntervalHoweverManyLinesCameInIt) {
+  tree_.write("t.jsonl", "{}\n");
+  (void)next();
+  tree_.append("t.jsonl",
+               "{\"interval_s\": 1, \"cycles\": 100, \"ipc\": 1}\n"
+               "{\"interval_s\": 1.0, \"cycles\": 300, \"llc_misses\": 8, \"ipc\": 2}\n");
+  const Counters two = next()->sample.counters;
+  EXPECT_EQ(two.cycles, 200.0);
+  EXPECT_EQ(two.llc_misses, 4.0);
+  EXPECT_EQ(two.ipc, 2.0) << "no amount";
+  tree_.append("t.jsonl", "{\"interval_s\": 5, \"cycles\": 500}\n");
+  EXPECT_EQ(next()->sample.counters.cycles, 100.0) << "a slow writer";
+  tree_.append("t.jsonl", "{\"interval_s\": 1.02, \"cycles\": 500}\n");
+  EXPECT_EQ(next()->sample.counters.cycles, 500.0) << "as long, for two clocks";
+  tree_.append("t.jsonl", "{\"interval_s\": 1, \"cycles\": 100}\n{\"cycles\": 100}\n");
+  EXPECT_EQ(next()->sample.counters.cycles, 200.0) << "nobody knows how long";
+}
+
 // As after a reload.
 TEST_F(TelemetryFileTest, AmountsOfTheFirstLookAreOfAnotherTime) {
   tree_.write("t.jsonl", "{\"cycles\": 100, \"ipc\": 1}\n");
@@ -198,6 +217,35 @@ TEST_F(TelemetryFileTest, AFileThatIsWrittenOverWithFewerBytesBringsItsNewest) {
   EXPECT_EQ(next()->sample.latency.samples, 40U);
   tree_.append("t.jsonl", "{\"samples\": 5}\n{\"samples\": 6}\n");
   EXPECT_EQ(next()->sample.latency.samples, 11U);
+}
+
+// A look between truncating and writing, as of any writer that opens a file for writing.
+TEST_F(TelemetryFileTest, AFileThatWasEmptyWhileItWasWrittenOverBringsItsNewest) {
+  tree_.write("t.jsonl", "{\"samples\": 1}\n{\"samples\": 2}\n");
+  (void)next();
+  tree_.write("t.jsonl", "");
+  (void)next();
+  tree_.write("t.jsonl", "{\"samples\"");
+  (void)next();
+  tree_.append("t.jsonl", ": 2}\n{\"samples\": 3}\n{\"samples\": 40}\n");
+  EXPECT_EQ(next()->sample.latency.samples, 40U);
+  tree_.append("t.jsonl", "{\"samples\": 5}\n{\"samples\": 6}\n");
+  EXPECT_EQ(next()->sample.latency.samples, 11U) << "then it goes on as any other";
+}
+
+// A look in the middle of an append sees the new time and the old bytes.
+TEST_F(TelemetryFileTest, AmountsOfALineThatIsThereOnceMoreCountOnce) {
+  const auto path = tree_ / "t.jsonl";
+  tree_.write("t.jsonl", "{}\n");
+  (void)next();
+  tree_.append("t.jsonl", "{\"cycles\": 100, \"p99_ms\": 4}\n");
+  EXPECT_EQ(next()->sample.counters.cycles, 100.0);
+  const auto before = fs::last_write_time(path);
+  while (fs::last_write_time(path) == before) tree_.write("t.jsonl", "{}\n{\"cycles\": 100, \"p99_ms\": 4}\n");
+  const auto& again = next();
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_FALSE(again->sample.counters.cycles);
+  EXPECT_EQ(again->sample.latency.p99_ms, 4.0);
 }
 
 TEST_F(TelemetryFileTest, AFileThatIsWrittenOverWithTheSameLineStaysFresh) {

@@ -148,7 +148,7 @@ std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) c
   Writer out(node);
   out.family("info", "gauge", "Version of the agent in the label version; the value is 1.")
       .sample(1, label("version", OSML_VERSION));
-  out.gauge("up", "1 while the agent runs, 0 after an orderly stop.", up ? 1 : 0);
+  out.gauge("up", "1 while the agent runs, 0 after a stop, also by an error.", up ? 1 : 0);
   out.gauge("dry_run", "1 if the agent only reports what it would change.", dry_run ? 1 : 0);
   out.gauge("start_time_seconds", "Start time of the agent, Unix time.", start_unix_s_);
   out.gauge("services", "Services, those of the configuration and those that pods ask for.", number(services_.size()));

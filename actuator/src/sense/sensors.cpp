@@ -156,6 +156,8 @@ void Sensors::measure(Watched& watched, const Interval& interval, Service& servi
     for (const Amount amount : said->silent) (service.counters.*amount).reset();
   } else {
     missing["counters." + service.name] = said.error().message;
+    if (said.error().kind == ErrorKind::Gone) return;
+    for (const Amount amount : watched.counters->amounts()) (service.counters.*amount).reset();
   }
 }
 

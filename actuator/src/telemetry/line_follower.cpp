@@ -104,7 +104,7 @@ Result<LineFollower::Look> LineFollower::look() {
   if (!facts) return facts.error();
   const auto size = static_cast<std::uint64_t>(facts->st_size);
   const Now is = now(*facts);
-  const bool written_over = is == Now::Touched || is == Now::Rewritten;
+  const bool written_over = is == Now::Touched || is == Now::Rewritten || (written_over_ && is == Now::Continues);
   const std::uint64_t most = is == Now::First ? longest_backlog : written_over ? longest_line : most_bytes;
   if (is != Now::Continues) start_at(0);
   if (size - offset_ > most) start_at(size - most);
@@ -116,11 +116,13 @@ Result<LineFollower::Look> LineFollower::look() {
   look.first = is == Now::First;
   look.written = written_;
   take_lines(look);
+  written_over_ = written_over && look.lines.empty();
   if ((is == Now::First || written_over) && look.lines.size() > 1)
     look.lines.erase(look.lines.begin(), look.lines.end() - 1);
   // A write sets both times. Who gives a file a time of their own writes nothing.
   const bool given_time = is == Now::Touched && !same_time(facts->st_mtim, facts->st_ctim);
-  if (given_time && !look.lines.empty() && look.lines.back() == newest_) look.lines.clear();
+  look.again = is == Now::Touched && !look.lines.empty() && look.lines.back() == newest_;
+  if (given_time && look.again) look.lines.clear();
   if (!look.lines.empty()) newest_ = look.lines.back();
   return look;
 }

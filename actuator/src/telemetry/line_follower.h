@@ -20,6 +20,7 @@ class LineFollower {
   struct Look {
     std::vector<std::string> lines;  // complete ones, oldest first; of very many the newest
     bool first = false;              // of this file since the agent follows it: nobody knows of which time its line is
+    bool again = false;              // the newest line of the look before, in a file whose time has changed since
     bool too_long = false;           // a line without an end was dropped
     timespec written{};              // as the file system says
   };
@@ -53,6 +54,7 @@ class LineFollower {
   std::string pending_;  // what was read behind the last newline
   std::string newest_;   // line
   bool skip_to_newline_ = false;
+  bool written_over_ = false;  // and no whole line of it was there yet
 };
 
 }  // namespace osml

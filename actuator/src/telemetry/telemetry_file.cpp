@@ -36,7 +36,7 @@ TelemetryFile::TelemetryFile(fs::path path, double max_age_s, double time_scale)
 const Result<TelemetryReading>& TelemetryFile::read(const Interval& interval) {
   if (interval.number == interval_) return reading_;
   interval_ = interval.number;
-  reading_ = refresh(interval.time_s);
+  reading_ = refresh(interval);
   return reading_;
 }
 
@@ -60,7 +60,7 @@ double TelemetryFile::age_s(const timespec& written, bool fresh, double now_s) {
   return std::max(of_file_s, now_s - *line_s_);
 }
 
-Result<TelemetryReading> TelemetryFile::refresh(double now_s) {
+Result<TelemetryReading> TelemetryFile::refresh(const Interval& interval) {
   const auto look = follower_.look();
   if (!look) {
     Error error = look.error();
@@ -80,7 +80,7 @@ Result<TelemetryReading> TelemetryFile::refresh(double now_s) {
     last_ = fresh.back();
     ++news_;
   }
-  const double age = age_s(look->written, !fresh.empty(), now_s);
+  const double age = age_s(look->written, !fresh.empty(), interval.time_s);
   const std::string name = "telemetry " + path_.string();
   if (!last_) {
     return Error{ErrorKind::Busy, name + (broken ? " contains no JSON lines" : " contains no complete line yet")};
@@ -91,8 +91,9 @@ Result<TelemetryReading> TelemetryFile::refresh(double now_s) {
   }
   if (fresh.empty() && broken) return Error{ErrorKind::Io, name + ": the newest lines are not JSON objects"};
   TelemetryReading reading{fresh.empty() ? *last_ : combine(fresh), age};
-  // Before a reload the newest line counted already.
-  if (fresh.empty() || look->first) reading.silent = take_amounts(reading.sample);
+  fit_amounts(reading.sample, interval.length_s);
+  // Before a reload the newest line counted already, and so may have one that is there once more.
+  if (fresh.empty() || look->first || look->again) reading.silent = take_amounts(reading.sample);
   return reading;
 }
 

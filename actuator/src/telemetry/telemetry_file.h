@@ -31,11 +31,13 @@ class TelemetryFile {
   const Result<TelemetryReading>& read(const Interval& interval);
   // How many looks have brought lines.
   [[nodiscard]] std::uint64_t news() const { return news_; }
+  // What its newest line says of an interval, also where it is too old by now.
+  [[nodiscard]] std::vector<Amount> amounts() const { return last_ ? amounts_of(*last_) : std::vector<Amount>{}; }
   // For a service that was away: what was there up to then is not its own. `known`: news() of then.
   Result<TelemetryReading> read_since(const Interval& interval, std::optional<std::uint64_t> known);
 
  private:
-  Result<TelemetryReading> refresh(double now_s);
+  Result<TelemetryReading> refresh(const Interval& interval);
   // Node time since a line was written last; `fresh`: there are new ones.
   [[nodiscard]] double age_s(const timespec& written, bool fresh, double now_s);
 

@@ -1,8 +1,10 @@
 #include "telemetry/telemetry_line.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "domain/keys.h"
 
@@ -72,6 +74,7 @@ std::optional<TelemetrySample> parse_telemetry_line(std::string_view text) {
   counters.rss_mib = number(line, key::rss_mib);
   counters.vms_mib = number(line, key::vms_mib);
   counters.work_rate = number(line, key::work_rate);
+  sample.length_s = number(line, key::interval_s);
   return sample;
 }
 
@@ -103,16 +106,35 @@ TelemetrySample combine(const std::vector<TelemetrySample>& lines) {
     }
     if (sum && !std::isfinite(*sum)) sum.reset();
   }
+  const bool all_say = std::all_of(lines.begin(), lines.end(), [](const auto& line) { return line.length_s; });
+  if (all_say) {
+    combined.length_s = std::accumulate(lines.begin(), lines.end(), 0.0,
+                                        [](double sum, const auto& line) { return sum + *line.length_s; });
+  }
   return combined;
 }
 
-std::vector<Amount> take_amounts(TelemetrySample& sample) {
-  std::vector<Amount> taken;
+std::vector<Amount> amounts_of(const TelemetrySample& sample) {
+  std::vector<Amount> found;
   for (const Amount amount : amounts) {
-    if (sample.counters.*amount) taken.push_back(amount);
-    (sample.counters.*amount).reset();
+    if (sample.counters.*amount) found.push_back(amount);
   }
+  return found;
+}
+
+std::vector<Amount> take_amounts(TelemetrySample& sample) {
+  const std::vector<Amount> taken = amounts_of(sample);
+  for (const Amount amount : taken) (sample.counters.*amount).reset();
   return taken;
+}
+
+void fit_amounts(TelemetrySample& sample, double interval_s) {
+  constexpr double as_long = 0.1;  // of the interval: two clocks never agree to the last digit
+  if (!sample.length_s || *sample.length_s <= 0) return;
+  if (std::abs(*sample.length_s - interval_s) <= as_long * interval_s) return;
+  for (const Amount amount : amounts) {
+    if (sample.counters.*amount) *(sample.counters.*amount) *= interval_s / *sample.length_s;
+  }
 }
 
 }  // namespace osml
