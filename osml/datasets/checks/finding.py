@@ -12,7 +12,6 @@ Severity = Literal["error", "warning", "note"]
 MOST = 1000
 """Findings of each severity in a report; a data set with more has one fault, many times."""
 
-
 _LONGEST = {"file": 200, "column": 100, "message": 400}
 """Characters of the texts of a finding, apart from the dots in their middle."""
 

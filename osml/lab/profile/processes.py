@@ -12,8 +12,8 @@ from pathlib import Path
 MARK = "OSML_PROFILE_RUN"
 """Environment variable that every process of a run inherits; its value belongs to one run."""
 
-
 _ROUNDS = 100
+"""Looks for processes that were forked while others were ended, at most."""
 
 
 @dataclass(frozen=True)

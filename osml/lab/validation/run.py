@@ -41,6 +41,8 @@ LONGEST = 3.0
 """A cell of a slow service lasts so many times longer, for the sake of its p99."""
 
 MOST_PRECEDENCE = 64
+"""Highest `--precedence`: other programs would stand still beyond it."""
+
 Say = Callable[[str], None]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from osml.base.failure import InputError
+from osml.base.json_file import read_json
 from osml.lab.validation.cells import Predicted, Row
 
 
@@ -46,9 +47,9 @@ class Store:
         begun = any(path.exists() and path.stat().st_size for path in (self._rows, self._said))
         if header.exists() and begun:
             try:
-                found = msgspec.json.decode(header.read_bytes(), type=Settings)
-            except msgspec.MsgspecError as error:
-                raise InputError(f"--out {out}: settings.json can't be read ({error}): give another folder") from None
+                found = read_json(header, Settings)
+            except InputError as error:
+                raise InputError(f"--out: {error}: give another folder") from None
             if found != settings:
                 raise InputError(
                     f"--out {out} holds a run with other settings ({found}): give another folder, or the same settings"
