@@ -15,7 +15,7 @@ from pathlib import Path
 # The folders of actuator/src, lowest first. A folder may include itself and the folders above it in this list.
 LAYERS: tuple[tuple[str, str], ...] = (
     ("base", "files, numbers, errors, CPU sets and masks: nothing about osml"),
-    ("domain", "observations, decisions and their JSON, histograms"),
+    ("domain", "observations, decisions and their JSON, histograms, fields of protobuf"),
     ("config", "the configuration file"),
     ("cpu", "cgroups, affinity and the processes of a service"),
     ("levers", "memory, disk and real-time priority of a service, the clock of its CPUs"),

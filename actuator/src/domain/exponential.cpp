@@ -1,9 +1,9 @@
-#include "otlp/exponential.h"
+#include "domain/exponential.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace osml::latency::otlp {
+namespace osml {
 
 namespace {
 
@@ -96,7 +96,7 @@ void add(Exponential& into, Exponential from) {
   into.sum = into.sum && from.sum ? std::optional(*into.sum + *from.sum) : std::nullopt;
 }
 
-Histogram in_ms(const Exponential& histogram) {
+Histogram as_histogram(const Exponential& histogram) {
   Histogram made;
   double below = histogram.zero_count;
   double bound = histogram.zero_threshold;
@@ -116,4 +116,4 @@ Histogram in_ms(const Exponential& histogram) {
   return made;
 }
 
-}  // namespace osml::latency::otlp
+}  // namespace osml

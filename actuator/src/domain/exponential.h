@@ -1,5 +1,5 @@
-// Exponential histograms of OpenTelemetry: bucket i holds values above base^i, up to base^(i+1), and base is
-// 2^(2^-scale).
+// Exponential histograms, of OpenTelemetry and Prometheus: bucket i holds values above base^i, up to base^(i+1), and
+// base is 2^(2^-scale).
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 #include "domain/histogram.h"
 
-namespace osml::latency::otlp {
+namespace osml {
 
 struct Exponential {
   // More are made fewer, by a lower scale: a merge of histograms far apart has a limit.
@@ -31,7 +31,7 @@ void lower_scale(Exponential& histogram, int scale);
 std::optional<Exponential> difference(Exponential newer, Exponential older);
 // Adds observations in the same unit. The sum is missing where one of them has none.
 void add(Exponential& into, Exponential from);
-// The same with bounds in milliseconds, cumulative as Prometheus has it.
-Histogram in_ms(const Exponential& histogram);
+// The same as cumulative buckets, with bounds in milliseconds where unit_ms says what they are now.
+Histogram as_histogram(const Exponential& histogram);
 
-}  // namespace osml::latency::otlp
+}  // namespace osml
