@@ -41,7 +41,12 @@ LAYERS: tuple[tuple[str, str], ...] = (
 # Folders beside actuator/src: what they may include besides themselves.
 BESIDE: dict[str, tuple[str, ...]] = {"loadgen": ("base",), "stackdist": ("base",), "latency": ("base", "domain")}
 # Headers that the build generates, with the folder they belong to.
-GENERATED: dict[str, str] = {"agent_schema.h": "cli", "nri/api.pb.h": "nri", "otlp.pb.h": "latency"}
+GENERATED: dict[str, str] = {
+    "agent_schema.h": "cli",
+    "nri/api.pb.h": "nri",
+    "telemetry/prometheus.pb.h": "telemetry",
+    "otlp.pb.h": "latency",
+}
 # A module is a header with the source file of the same name.
 MOST_MODULES = 14
 

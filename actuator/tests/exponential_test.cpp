@@ -80,6 +80,25 @@ TEST(Exponential, TheGainBetweenReadingsOfDifferentScales) {
   EXPECT_EQ(gained->count, 8);
 }
 
+TEST(Exponential, AWiderZeroBucketTakesWholeBuckets) {
+  Exponential histogram = made(0, -2, {1, 2, 4});  // (0.25, 0.5], (0.5, 1], (1, 2]
+  histogram.zero_count = 8;
+  widen_zero(histogram, 0.5);
+  EXPECT_EQ(histogram.zero_threshold, 0.5);
+  EXPECT_EQ(histogram.zero_count, 9);
+  EXPECT_EQ(histogram.offset, -1);
+  EXPECT_THAT(histogram.counts, ElementsAre(2, 4));
+  widen_zero(histogram, 0.25);
+  EXPECT_EQ(histogram.zero_threshold, 0.5) << "it never becomes smaller";
+  widen_zero(histogram, 0.7);
+  EXPECT_EQ(histogram.zero_threshold, 1) << "a bucket cannot be divided";
+  EXPECT_EQ(histogram.zero_count, 11);
+  widen_zero(histogram, 100);
+  EXPECT_EQ(histogram.zero_threshold, 100);
+  EXPECT_EQ(histogram.zero_count, 15);
+  EXPECT_TRUE(histogram.counts.empty());
+}
+
 TEST(Exponential, WhatWentBackwardsIsNoGain) {
   EXPECT_FALSE(difference(made(0, 0, {5, 1}), made(0, 0, {5, 2})));
   EXPECT_FALSE(difference(made(0, 1, {9}), made(0, 0, {1})));

@@ -44,6 +44,21 @@ void lower_scale(Exponential& histogram, int scale) {
   histogram.offset = first;
 }
 
+void widen_zero(Exponential& histogram, double threshold) {
+  double& end = histogram.zero_threshold;
+  end = std::max(end, threshold);
+  std::size_t inside = 0;
+  for (; inside < histogram.counts.size(); ++inside) {
+    const std::int64_t index = histogram.offset + static_cast<std::int64_t>(inside);
+    if (lower_bound_of(index, histogram.scale) >= end) break;
+    if (histogram.counts[inside] == 0) continue;
+    histogram.zero_count += histogram.counts[inside];
+    end = std::max(end, lower_bound_of(index + 1, histogram.scale));
+  }
+  histogram.counts.erase(histogram.counts.begin(), histogram.counts.begin() + static_cast<std::ptrdiff_t>(inside));
+  histogram.offset += static_cast<std::int64_t>(inside);
+}
+
 std::optional<Exponential> difference(Exponential newer, Exponential older) {
   if (newer.unit_ms != older.unit_ms || newer.zero_threshold != older.zero_threshold) return std::nullopt;
   const int scale = std::min(newer.scale, older.scale);

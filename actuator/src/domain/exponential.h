@@ -26,6 +26,9 @@ struct Exponential {
 
 // Neighbours become one bucket until the scale is this; a scale above the present one changes nothing.
 void lower_scale(Exponential& histogram, int scale);
+// Observations below this threshold are counted as zero. A bucket on both sides of it goes there as a whole, and the
+// threshold to its end; a threshold below the present one moves nothing but such a bucket.
+void widen_zero(Exponential& histogram, double threshold);
 // What was observed between two readings, at the lower scale of both. None where a bucket went backwards (a reset), or
 // the readings differ in what their values mean: then the newer reading is the next base.
 std::optional<Exponential> difference(Exponential newer, Exponential older);
