@@ -76,9 +76,8 @@ class Connection {
   Status hear();
   Status keep_up();
   // Both are often stopped together: the agent puts everything back first, and the runtime has to hear of it.
-  [[nodiscard]] bool agent_is_left() const {
-    return monotonic_s() - *stop_s_ < longest_farewell_s && osml::exists(options_->state_dir / gate_socket);
-  }
+  [[nodiscard]] bool agent_is_left() const { return may_wait() && osml::exists(options_->state_dir / gate_socket); }
+  [[nodiscard]] bool may_wait() const { return monotonic_s() - *stop_s_ < longest_farewell_s; }
 
   const ServiceOptions* options_;
   const Fd* stop_;
@@ -104,7 +103,9 @@ Status Connection::run() {
       if (plugin_.dismissed()) return Error{ErrorKind::Gone, "the runtime goes down", 0};
     }
     if (Status kept = keep_up(); !kept) return kept;
-    if (stop_s_ && !agent_is_left()) return keep_up();  // what the agent told just before it went
+    if (!stop_s_ || agent_is_left()) continue;
+    if (Status kept = keep_up(); !kept) return kept;  // what the agent told just before it went
+    if (!plugin_.awaits_answers() || !may_wait()) return done();
   }
 }
 
