@@ -70,6 +70,22 @@ TEST(AffinityTest, BindsEveryThreadAndPutsEachBack) {
   ASSERT_TRUE(knob.restore(snapshot));
 }
 
+TEST(AffinityTest, WhoWasBornSinceGetsWhatAllWereFoundWith) {
+  ChildProcess child;
+  AffinityKnob knob(Roots{}, child.match());
+  const std::string before = *knob.read();
+  if (before == first_cpu(before)) GTEST_SKIP() << "this machine has one CPU";
+  const std::string one = first_cpu(before);
+  ASSERT_TRUE(knob.write(one));
+  const std::string snapshot = *knob.snapshot();
+  ChildProcess later;
+  Match both = child.match();
+  both.pids.push_back(later.match().pids[0]);
+  AffinityKnob of_both(Roots{}, both);
+  ASSERT_TRUE(of_both.restore(snapshot));
+  EXPECT_EQ(*of_both.read(), one);
+}
+
 TEST(AffinityTest, AThreadThatCannotBePutBackKeepsNoOther) {
   ChildProcess child;
   AffinityKnob knob(Roots{}, child.match());

@@ -39,6 +39,8 @@ Result<std::optional<Prepared>> to_release(const std::string& service, Knob& kno
 
 Result<std::vector<Prepared>> Actuator::State::prepare(const std::map<std::string, Wanted>& wanted) const {
   std::vector<Prepared> changes;
+  const auto limits = clocks_in_force();
+  if (!limits) return limits.error();
   for (const KnobSet* each : all_knobs()) {
     const KnobSet& set = *each;
     const auto named = wanted.find(set.service);
@@ -49,6 +51,12 @@ Result<std::vector<Prepared>> Actuator::State::prepare(const std::map<std::strin
       const std::string* found =
           value == values.end() && !keeps_group(aspect) ? found_of(journal, set, *knob) : nullptr;
       if (value == values.end() && found == nullptr) continue;
+      // A clock that heat holds below its limit has the limit.
+      const auto limit = limits->find(set.service);
+      if (limit != limits->end() && value != values.end() && limit->second == value->second) {
+        const auto now = knob->read();
+        if (now && knob->accepts(*now, value->second)) continue;
+      }
       auto change =
           found != nullptr ? to_release(set.service, *knob, *found) : to_set(set.service, *knob, value->second);
       if (!change) return change.error().wrap(set.service);

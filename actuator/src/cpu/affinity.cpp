@@ -76,8 +76,16 @@ Status AffinityKnob::confine(const CpuSet& cpus, bool exactly) {
   return change_threads(roots_, match_, "other CPUs than " + format_cpulist(cpus), [&](pid_t tid) -> Result<bool> {
     const auto mask = get_mask(tid);
     if (!mask || *mask == cpus || (!exactly && is_subset(*mask, cpus))) return false;  // has ended, or is right
-    if (Status set = set_mask(tid, cpus); !set && set.error().code != ESRCH) return set.error();
-    return true;
+    const Status set = set_mask(tid, cpus);
+    if (!set && set.error().code == ESRCH) return true;
+    if (!set) return set.error();
+    const auto kept = get_mask(tid);
+    if (!kept || *kept == cpus || !is_subset(*kept, cpus)) return true;  // somebody else's change is tried again
+    return Error{ErrorKind::Io,
+                 "thread " + std::to_string(tid) + ": the agent set CPUs " + format_cpulist(cpus) +
+                     ", but its cgroup allows only " + format_cpulist(*kept) +
+                     "; give the cgroup these CPUs, or remove them from cpu.cpus",
+                 0};
   });
 }
 
@@ -106,6 +114,7 @@ Status AffinityKnob::restore(const std::string& snapshot) {
   for (const pid_t tid : records.with_recorded(std::move(*members))) {
     const std::string* known = records.find(tid);
     if (known == nullptr) known = records.find(process_of(roots_.proc, tid));
+    if (known == nullptr) known = records.common();  // born since: as all were found
     const auto cpus = known == nullptr ? Result<CpuSet>(any_cpu()) : parse_cpulist(*known);
     const Status set = cpus ? set_mask(tid, *cpus) : Status(cpus.error());
     if (first && !set && set.error().code != ESRCH) first = set;

@@ -17,6 +17,7 @@ class Cgroup2Knob : public Knob {
   Status restore(const std::string& snapshot) override;
 
  protected:
+  [[nodiscard]] const fs::path& root() const { return root_; }
   [[nodiscard]] const fs::path& directory() const { return directory_; }
   [[nodiscard]] fs::path file() const { return directory_ / file_; }
   // The error: nobody can tell whether the service has a v2 group.

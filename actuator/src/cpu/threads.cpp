@@ -67,6 +67,14 @@ const std::string* ThreadRecords::find(pid_t tid) const {
   return same ? &found->second.value : nullptr;
 }
 
+const std::string* ThreadRecords::common() const {
+  if (records_.empty()) return nullptr;
+  const std::string& first = records_.begin()->second.value;
+  const bool same =
+      std::all_of(records_.begin(), records_.end(), [&](const auto& record) { return record.second.value == first; });
+  return same ? &first : nullptr;
+}
+
 std::vector<pid_t> ThreadRecords::with_recorded(std::vector<pid_t> tids) const {
   for (const auto& [tid, record] : records_) {
     if (find(tid) != nullptr) tids.push_back(tid);
