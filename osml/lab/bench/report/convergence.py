@@ -38,7 +38,7 @@ def who_converges(results: Results, *, figure_11: bool = True) -> Section:
         hopeless = [row for row in found if row["feasible_oracle"] is False]
         told = f"{sum(row['infeasible_reported'] for row in hopeless)} of {len(hopeless)}" if hopeless else "-"
         rows.append([policy, f"{done} of {len(found)}", f"{of_feasible} of {len(feasible)}", share, paper, told])
-    table = Table(HEADS, rows, "runs (mix x seed) that converge within 180 s")
+    table = Table(HEADS, rows, "runs (mix x seed) that converge")
     picture = Picture(
         "emu.png",
         "EMU of converged runs (simulated)" + (", as figure 11" if figure_11 else ""),
@@ -49,6 +49,8 @@ def who_converges(results: Results, *, figure_11: bool = True) -> Section:
 
 def _feasibility(results: Results) -> list[str]:
     """How many mixes are feasible, and how many runs of a policy these are: the table counts runs."""
+    if all(row["feasible_oracle"] is None for row in results.rows):
+        return ["The oracle was not asked, so nobody knows which mixes are feasible. The table counts runs."]
     said: dict[bool | None, int] = {verdict: results.mixes(verdict) for verdict in (True, False, None)}
     first = results.of(policy=results.policies[0])
     runs = {verdict: sum(row["feasible_oracle"] is verdict for row in first) for verdict in said}
