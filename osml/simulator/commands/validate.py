@@ -127,12 +127,15 @@ def validate(
         _against(measured, machines, only, misses, as_json)
         return
     facts = [fact for fact in shipped_facts() if not only or any(part in fact.id for part in only)]
-    if not facts:
-        raise InputError(f"--only {', '.join(only or [])} matches no fact; run without --only to list all ids")
+    tests = shipped_tests(machines, _say)
+    documents = _documents(tests, only)
+    if not facts and not documents:
+        raise InputError(
+            f"--only {', '.join(only or [])} matches no fact and no test; run without --only to list all names"
+        )
     console = Console(stderr=True)
     results = list(track(check(facts), "Checking", total=len(facts), console=console, disable=not console.is_terminal))
     passed = sum(result.passed for result in results)
-    documents = [] if only else _documents(shipped_tests(machines, _say), None)
     if as_json:
         rows = [
             {

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osml.base.jit import lean
-from osml.simulator.columns import MAX_AREAS, FloatArray, IntArray
+from osml.simulator.columns import LEAST_AREAS, FloatArray, IntArray
 
 _EPSILON = 1e-9
 
@@ -22,7 +22,7 @@ class Areas(NamedTuple):
     `counts` holds their number and that of `pairs`; `members[a]` are the tenants of area a as bits, `sizes[a]` its
     CPUs, `crowd[a]` the number of its members; a row (a, b, n) of `pairs` counts physical cores with one sibling in a
     and the other in b. `cpus_of[i]` are the CPUs of tenant i, `shared[i]` is 1 where others may run on them too.
-    `work` is scratch, (tenants + 5, MAX_AREAS).
+    `work` is scratch, (tenants + 5, areas).
     """
 
     counts: IntArray
@@ -35,12 +35,13 @@ class Areas(NamedTuple):
     work: FloatArray
 
 
-def empty_areas(tenants: int) -> Areas:
-    """Room for a node with so many tenants."""
+def empty_areas(tenants: int, cpus: int) -> Areas:
+    """Room for a node with so many tenants and CPUs."""
+    most = max(LEAST_AREAS, cpus)
     return Areas(
-        np.zeros(2, np.int64), np.zeros(MAX_AREAS, np.int64), np.zeros(MAX_AREAS), np.zeros(MAX_AREAS),
-        np.zeros((MAX_AREAS, 3), np.int64), np.zeros(tenants), np.zeros(tenants, np.int64),
-        np.zeros((tenants + 5, MAX_AREAS)),
+        np.zeros(2, np.int64), np.zeros(most, np.int64), np.zeros(most), np.zeros(most),
+        np.zeros((most, 3), np.int64), np.zeros(tenants), np.zeros(tenants, np.int64),
+        np.zeros((tenants + 5, most)),
     )  # fmt: skip
 
 
