@@ -107,10 +107,10 @@ Result<std::string> AffinityKnob::snapshot() {
 
 Status AffinityKnob::restore(const std::string& snapshot) {
   if (Status usable = probe(); !usable) return usable;  // threads that nobody can see have not gone
-  auto members = member_tids(roots_, match_);
+  const ThreadRecords records(roots_.proc, snapshot);
+  auto members = records.members(roots_, match_);
   if (!members) return members.error();
   Status first = done();  // one thread's trouble is not the others'
-  const ThreadRecords records(roots_.proc, snapshot);
   for (const pid_t tid : records.with_recorded(std::move(*members))) {
     const std::string* known = records.find(tid);
     if (known == nullptr) known = records.find(process_of(roots_.proc, tid));

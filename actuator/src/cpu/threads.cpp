@@ -67,6 +67,12 @@ const std::string* ThreadRecords::find(pid_t tid) const {
   return same ? &found->second.value : nullptr;
 }
 
+Result<std::vector<pid_t>> ThreadRecords::members(const Roots& roots, Match match) const {
+  if (match.pids.empty()) return member_tids(roots, match);
+  std::erase_if(match.pids, [this](int pid) { return find(pid) == nullptr; });
+  return match.pids.empty() ? Result<std::vector<pid_t>>(std::vector<pid_t>()) : member_tids(roots, match);
+}
+
 const std::string* ThreadRecords::common() const {
   if (records_.empty()) return nullptr;
   const std::string& first = records_.begin()->second.value;
