@@ -307,7 +307,7 @@ def test_the_operators_profiles_are_part_of_what_rows_depend_on(
     assert Store(tmp_path / "out").metadata()["profiles"] == ""
     monkeypatch.setenv("OSML_OMBM_PROFILES", str(tmp_path / "none"))
     usual_library.cache_clear()
-    with pytest.raises(InputError, match="OSML_OMBM_PROFILES is '.*none', expected a folder of profiles"):
+    with pytest.raises(InputError, match=r"OSML_OMBM_PROFILES is '.*none', expected a folder of profiles"):
         run(settings(tmp_path / "other", "even"), in_this_process, quiet())
     (tmp_path / "none").mkdir()
     usual_library.cache_clear()

@@ -36,16 +36,16 @@ def test_one_mix_has_no_interval() -> None:
 def test_each_mix_has_its_own_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     seeds: list[int] = []
 
-    class Told(RuntimeError):
+    class ToldError(RuntimeError):
         """Enough is known."""
 
     def loop(*_: object, seed: int, **__: object) -> None:
         seeds.append(seed)
-        raise Told
+        raise ToldError
 
     monkeypatch.setattr(osml_rules, "ClosedLoop", loop)
     for scenario in scenarios()["osml-302"][:3]:
-        with pytest.raises(Told):
+        with pytest.raises(ToldError):
             run((), Osml().kinds, scenario)
     assert len(set(seeds)) == 3
 

@@ -44,6 +44,7 @@ _ROW: Columns = {
     "infeasible_reported": _YES, "faults": _COUNT, "fault": _TEXT,
     "wall_s": _REAL,
 }  # fmt: skip
+_ADDED = ("bound_unfamiliar", "bound_unjudged")
 _TIMELINE: Columns = {
     "case": _COUNT, "part": _TEXT, "mix": _TEXT, "policy": _TEXT, "seed": _COUNT, "time_s": _REAL, "service": _TEXT,
     "load": _REAL, "tail_ms": _REAL, "target_ms": _REAL, "cores": _COUNT, "ways": _COUNT,
@@ -140,9 +141,7 @@ class Store:
             before = self.metadata()
             if not resume:
                 raise InputError(f"--out {self.folder} has results already: add --resume, or choose another folder")
-            wanted = _made_by() | {
-                key: settings.get(key) for key in ("suite", "limit", "part", "levers")
-            }
+            wanted = _made_by() | {key: settings.get(key) for key in ("suite", "limit", "part", "levers")}
             for key, now in wanted.items():
                 if before.get(key) != now:
                     raise InputError(
@@ -226,6 +225,9 @@ def _read(path: Path, columns: Columns) -> list[Row]:
         table = pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path}: can't be read as Parquet ({error}); remove the file and run with --resume") from None
+    for name in _ADDED:  # folders of former versions have none
+        if name in columns and name not in table.column_names:
+            table = table.append_column(name, pa.nulls(table.num_rows, columns[name]))
     lacking = [name for name in columns if name not in table.column_names]
     if lacking:
         raise InputError(f"{path}: column '{lacking[0]}' is missing; another version of osml wrote the folder")

@@ -94,22 +94,10 @@ def map_cpus(areas: Areas, users: IntArray, physical_cores: int) -> None:
 @lean
 def share_cpus(areas: Areas, i: int, j: int) -> bool:
     """Whether two tenants have a CPU in common."""
-    for a in range(areas.counts[0]):
+    for a in range(areas.counts[0]):  # noqa: SIM110 - numba compiles no generator
         if areas.members[a] >> i & 1 and areas.members[a] >> j & 1:
             return True
     return False
-
-
-@lean
-def used_by_others(areas: Areas, used: FloatArray, i: int) -> float:
-    """CPUs that other tenants use of those of tenant i."""
-    total = 0.0
-    for a in range(areas.counts[0]):
-        if areas.members[a] >> i & 1:
-            for j in range(len(areas.cpus_of)):
-                if j != i:
-                    total += used[j, a]
-    return total
 
 
 @lean

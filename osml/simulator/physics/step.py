@@ -74,7 +74,7 @@ from osml.simulator.columns import (
     IntArray,
 )
 from osml.simulator.physics.cache import insertion_ratio, miss_ratio, target_occupancy, warm
-from osml.simulator.physics.cpu import map_cpus, share_cpus, used_by_others
+from osml.simulator.physics.cpu import map_cpus, share_cpus
 from osml.simulator.physics.fixed_point import (
     X_APART,
     X_CAPACITY,
@@ -190,7 +190,7 @@ def _arrive(
     within = x[X_CAPACITY, i]  # a quota does not stop threads from running side by side
     limited = quota < min(threads, work.areas.cpus_of[i])
     if limited:
-        within = max(within, min(threads, work.areas.cpus_of[i] - used_by_others(work.areas, work.used, i)))
+        within = min(threads, work.areas.cpus_of[i])
     pooled = 1.0 + tenants[i, T_ELSEWHERE]  # idle threads in other domains of the socket take requests of this one
     servers = max(1, math.ceil(within * pooled - 1e-6))
     shown_ms = service_ms * servers / (within * pooled * tenants[i, T_USABLE])

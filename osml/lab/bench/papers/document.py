@@ -44,9 +44,9 @@ def runs_of(folders: Sequence[Path]) -> dict[str, Results]:
 def _joined(known: Results, more: Results, folder: Path) -> Results:
     """Results of two folders of one suite. The metadata are those of the first.
 
-    Raises InputError where they were made by other code, models or levers: their rows can't be compared.
+    Raises InputError where they were made by other code, models, profiles or levers: their rows can't be compared.
     """
-    for key in ("code", "models", "levers"):
+    for key in ("code", "models", "profiles", "levers"):
         if known.metadata.get(key) != more.metadata.get(key):
             raise InputError(
                 f"{folder} has {key} '{more.metadata.get(key)}', another folder of its suite has "

@@ -28,7 +28,7 @@ SERVICES = (
 """Of table 1."""
 MIXES, FRESH, MAP = "mixes", "fresh", "figure-10"
 _COUNT, _SEED = 302, 302
-_FRESH, _FRESH_SEED = 151, 1302
+FRESH_MIXES, _FRESH_SEED = 151, 1302
 _STEPS = tuple(round(0.1 * step, 1) for step in range(1, 10))
 """Not 100 %: by the definition of max load it leaves no room for any neighbour."""
 
@@ -51,7 +51,7 @@ def scenarios() -> list[Scenario]:
     """
     drawn = random_mixes(_COUNT, _SEED)
     mixes = [Scenario("osml-302", MIXES, mix, PLATFORM) for mix in drawn]
-    others = [mix for mix in random_mixes(_COUNT, _FRESH_SEED) if mix not in drawn][:_FRESH]
+    others = [mix for mix in random_mixes(_COUNT, _FRESH_SEED) if mix not in drawn][:FRESH_MIXES]
     fresh = [Scenario("osml-302", FRESH, mix, PLATFORM) for mix in others]
     cells = [
         Scenario(
@@ -77,7 +77,7 @@ def sections(results: Results) -> list[Section]:
     if mixes.rows:
         found += [convergence.who_converges(mixes), convergence.how_fast(mixes), convergence.resources(mixes)]
     if fresh.rows:
-        found.append(convergence.who_converges(fresh, figure_11=False))
+        found.append(convergence.who_converges(fresh, figure_11=False, of="fresh mixes"))
     if cells.rows:
         found.append(
             heat_maps.section(cells, "Figure 10: highest load of xapian beside moses and img-dnn", ("moses", "img-dnn"))

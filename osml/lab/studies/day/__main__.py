@@ -44,9 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for contender in told.contenders
     ]
     with (
-        KeptRuns(
-            told.out, {"hours": told.hours, "code": code_fingerprint(), "models": models_fingerprint()}
-        ) as runs,
+        KeptRuns(told.out, {"hours": told.hours, "code": code_fingerprint(), "models": models_fingerprint()}) as runs,
         worker_pool(told.workers) as pool,
     ):
         missing = {pool.submit(whole_run, *task): key for task in wanted if (key := _key(*task[:3])) not in runs.found}
