@@ -313,7 +313,7 @@ TEST_F(RegulatedNodeTest, EqualsWithoutABudgetMayShareAGroup) {
   decision_.assignments = {{"lc", {}, {}, {}, 0xff, {}}, {"be", {}, {}, {}, 0xff, {}}};
   const Outcome equals = actuator->apply(decision_);
   EXPECT_NE(equals.status, OutcomeStatus::Refused) << equals.message;
-  decision_.assignments[1].mba = 9000;
+  for (Assignment& assignment : decision_.assignments) assignment.mba = 9000;
   EXPECT_EQ(actuator->apply(decision_).status, OutcomeStatus::Refused) << "a budget is counted by its own group";
 }
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "apply/node_state.h"
-#include "apply/restore.h"
 #include "base/clock.h"
 #include "base/number.h"
 #include "base/trust.h"
@@ -37,6 +36,13 @@ std::string value_of(const KnobSet& set, Aspect aspect) {
   Knob* knob = set.find(aspect);
   if (knob == nullptr) return {};
   const auto value = knob->read();
+  return value ? *value : std::string();
+}
+
+// Those in force, where a cgroup above has fewer by now.
+std::string cpus_of(const KnobSet& set) {
+  Knob* knob = set.find(Aspect::Cpus);
+  const auto value = knob == nullptr ? Result<std::string>(std::string()) : knob->in_force();
   return value ? *value : std::string();
 }
 
@@ -97,11 +103,12 @@ const PodFinder::Calls* Actuator::kubelet() const { return state_->locator.kubel
 
 Result<std::vector<Assignment>> Actuator::read() {
   std::vector<Assignment> assignments;
+  const auto clocks = state_->clocks_in_force();
   for (const KnobSet& set : state_->knobs) {
     if (set.absent) continue;
     Assignment assignment;
     assignment.service = set.service;
-    if (const std::string cpus = value_of(set, Aspect::Cpus); !cpus.empty()) assignment.cpus = cpus;
+    if (const std::string cpus = cpus_of(set); !cpus.empty()) assignment.cpus = cpus;
     assignment.cpu_quota = parse_double(value_of(set, Aspect::Quota));
     // Every group has a weight; only ours says something.
     const Knob* weighed = set.find(Aspect::Weight);
@@ -117,7 +124,7 @@ Result<std::vector<Assignment>> Actuator::read() {
       if (state_->curve) assignment.mba = mbps(state_->curve->gbps_of(*assignment.mba));
     }
     assignment.levers = levers_of(set);
-    if (assignment.cpus) assignment.levers.frequency_mhz = state_->clock_of(*assignment.cpus);
+    if (assignment.cpus) assignment.levers.frequency_mhz = state_->clock_of(*assignment.cpus, clocks);
     assignments.push_back(std::move(assignment));
   }
   return assignments;
@@ -181,6 +188,7 @@ Status Actuator::reconcile() {
   const bool regroup = state_->regroup || state_->has_lost_group();
   Status again = changed || overwritten || regroup ? state_->reapply() : done();
   state_->regroup = regroup && !again;
+  state_->set_group_room(state_->platform);  // groups of those who have gone are free by now
   Status anew = state_->follow_cgroups();
   Status monitored = state_->monitor_only_groups();
   Status followed = state_->follow_tasks();
@@ -221,6 +229,12 @@ CpusInForce Actuator::cpus_in_force() const {
     if (applied == nullptr) continue;
     const auto cpus = applied->values.find(Aspect::Cpus);
     if (cpus != applied->values.end()) all[service.spec.name] = cpus->second;
+  }
+  for (const Applied& applied : state_->journal.applied) {
+    const auto cpus = applied.values.find(Aspect::Cpus);
+    const bool of_container = applied.match.found_by.find(container_words) != std::string::npos;
+    if (cpus == applied.values.end() || !of_container) continue;
+    if (state_->may_be_asked_for(applied.service, applied.match)) all[applied.service] = cpus->second;
   }
   return all;
 }

@@ -135,11 +135,11 @@ Status Actuator::State::release_clock(const KnobSet& set) {
   return keep_journal();
 }
 
-Result<std::map<std::string, std::string>> Actuator::State::clocks_in_force() const {
+Result<ClockLimits> Actuator::State::clocks_in_force() const {
   std::map<std::string, Wanted> wanted;
   for (const Applied& applied : journal.applied) wanted[applied.service] = applied.values;
   if (Status known = add_clock_limits(wanted); !known) return known.error();
-  std::map<std::string, std::string> limits;
+  ClockLimits limits;
   for (const KnobSet& set : clocks.knobs) {
     const Wanted& values = wanted.at(set.service);
     if (const auto mhz = values.find(Aspect::Clock); mhz != values.end()) limits[set.service] = mhz->second;
@@ -148,10 +148,10 @@ Result<std::map<std::string, std::string>> Actuator::State::clocks_in_force() co
 }
 
 // Heat or firmware may hold a clock below its limit, which is what was decided all the same.
-std::optional<std::uint64_t> Actuator::State::clock_of(const std::string& cpus) const {
+std::optional<std::uint64_t> Actuator::State::clock_of(const std::string& cpus,
+                                                       const Result<ClockLimits>& in_force) const {
   const auto own = parse_cpulist(cpus);
   if (!own || clocks.knobs.empty()) return std::nullopt;
-  const auto limits = clocks_in_force();
   CpuSet limited;
   double highest = 0;
   for (std::size_t i = 0; i < clocks.knobs.size(); ++i) {
@@ -161,9 +161,9 @@ std::optional<std::uint64_t> Actuator::State::clock_of(const std::string& cpus) 
     const Saved* saved = journal.find(set.name(knob));
     const auto found = saved == nullptr ? std::nullopt : parse_double(saved->snapshot);
     auto now = knob.read();
-    if (now && limits) {
-      const auto limit = limits->find(set.service);
-      if (limit != limits->end() && knob.accepts(*now, limit->second)) now = limit->second;
+    if (now && in_force) {
+      const auto limit = in_force->find(set.service);
+      if (limit != in_force->end() && knob.accepts(*now, limit->second)) now = limit->second;
     }
     const auto mhz = now ? parse_double(*now) : std::nullopt;
     if (!found || !mhz || *mhz * 1000 >= *found) return std::nullopt;

@@ -100,6 +100,9 @@ void Actuator::State::follow_pods() {
     for (const Saved& saved : journal.originals) {
       if (is_of_pod(saved.name.match)) unasked.insert(saved.name.service);
     }
+    for (const Applied& applied : journal.applied) {
+      if (is_of_pod(applied.match)) unasked.insert(applied.service);
+    }
   }
   services.erase(first, services.end());
   services.insert(services.end(), now.services.begin(), now.services.end());

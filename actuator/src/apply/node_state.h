@@ -23,6 +23,8 @@
 
 namespace osml {
 
+using ClockLimits = std::map<std::string, std::string>;  // MHz, by domain
+
 struct Actuator::State {
   State(Config configuration, ActuatorOptions with)
       : configured(std::move(configuration)),
@@ -132,9 +134,10 @@ struct Actuator::State {
   // What a domain gets for a limit of so many MHz; nothing where that is no limit.
   [[nodiscard]] Result<std::optional<std::string>> clock_value(const KnobSet& set, std::uint64_t mhz) const;
   // The clock that a service may reach, MHz, where the agent limits all its CPUs.
-  [[nodiscard]] std::optional<std::uint64_t> clock_of(const std::string& cpus) const;
-  // What the last decision set, by domain, in MHz.
-  [[nodiscard]] Result<std::map<std::string, std::string>> clocks_in_force() const;
+  [[nodiscard]] std::optional<std::uint64_t> clock_of(const std::string& cpus,
+                                                      const Result<ClockLimits>& in_force) const;
+  // What the last decision set.
+  [[nodiscard]] Result<ClockLimits> clocks_in_force() const;
   // What transactions can set: the knobs of the services, then those of clock domains.
   [[nodiscard]] std::vector<const KnobSet*> all_knobs() const;
   // Without the assignments of services that are not there.
@@ -155,6 +158,9 @@ struct Actuator::State {
   // Another service is in the cache group of this one.
   [[nodiscard]] bool shares_group(const std::string& service) const;
   Result<std::vector<Prepared>> prepare(const std::map<std::string, Wanted>& wanted) const;
+  // Of one knob; none where it has what it is to have.
+  [[nodiscard]] Result<std::optional<Prepared>> change_of(const KnobSet& set, Knob& knob, const Wanted& values,
+                                                          const ClockLimits& limits) const;
   [[nodiscard]] bool keeps_group(Aspect aspect) const;
   // Adds what is found to the journal, for every knob that is to be set and was not set before.
   Status note_originals(const std::map<std::string, Wanted>& wanted);

@@ -121,14 +121,17 @@ bool Actuator::State::is_superseded(const KnobName& name) const {
 
 Status Actuator::State::leave_absent() {
   forget_unasked();
-  std::set<std::string> superseded;
+  std::vector<KnobName> superseded;
   for (const Saved& saved : journal.originals) {
-    if (is_superseded(saved.name)) superseded.insert(saved.name.service);
+    if (is_superseded(saved.name)) superseded.push_back(saved.name);
   }
   const auto given = give_back([this](const KnobName& name) { return is_left(name); });
   // The new backend has none of what the last decision set: follow_cgroups() sets it there.
-  for (Applied& applied : journal.applied) {
-    if (superseded.contains(applied.service)) applied.there = false;
+  for (const KnobName& name : superseded) {
+    if (journal.find(name) != nullptr) continue;
+    for (Applied& applied : journal.applied) {
+      if (applied.service == name.service) applied.there = false;
+    }
   }
   return given ? given->back : Status(given.error());
 }

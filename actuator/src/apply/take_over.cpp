@@ -7,6 +7,7 @@
 
 #include "apply/node_state.h"
 #include "apply/restore.h"
+#include "bandwidth/brake.h"
 #include "base/lock.h"
 #include "base/trust.h"
 #include "levers/cpufreq.h"
@@ -128,7 +129,7 @@ bool Actuator::State::is_stray(const KnobName& name) const {
   const bool group_of_service = name.backend == "resctrl" && name.aspect != Aspect::Tasks;
   if (group_of_service && hosts_others(name.service)) return false;
   if (set == knobs.end()) return !may_be_asked_for(name.service, name.match);
-  if (const Knob* knob = set->find(name.aspect); knob != nullptr && knob->backend() != name.backend) return true;
+  if (is_superseded(name)) return true;
   // Switched off since.
   if (name.aspect >= Aspect::Memory && !set->absent && set->looked_at && set->find(name.aspect) == nullptr) return true;
   return !group_of_service && name.match != set->match;
@@ -167,7 +168,12 @@ Status Actuator::State::restore_strays() {
   for (const Saved& saved : journal.originals) {
     const bool has_set =
         std::any_of(knobs.begin(), knobs.end(), [&](const KnobSet& set) { return set.service == saved.name.service; });
-    if (!has_set && hosts_others(saved.name.service)) unasked.insert(saved.name.service);
+    const bool kept = may_be_asked_for(saved.name.service, saved.name.match);
+    if (!has_set && !kept && hosts_others(saved.name.service)) unasked.insert(saved.name.service);
+    // A killed agent may have left it standing still, and nobody regulates it before the kubelet tells it.
+    if (kept && is_budget(saved)) {
+      (void)Brake(roots_to_restore(), saved.name.service, saved.name.match).release();
+    }
   }
   const auto given = give_back([this](const KnobName& name) { return is_stray(name); });
   if (!given) return given.error();

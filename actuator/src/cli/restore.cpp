@@ -91,7 +91,7 @@ Status restore(const Options& options, bool obey_on_exit, std::ostream& out) {
   if (!actuator) return actuator.error();
   if (!actuator->healed().empty()) spdlog::warn("{}", actuator->healed());
   Status back = actuator->restore();
-  if (back) tell_runtime(config->state_dir);
+  tell_runtime(config->state_dir);
   if (options.json) {
     out << nlohmann::json{{"status", back ? "restored" : "failed"}, {"message", back ? "" : back.error().message}}.dump(
                2)

@@ -80,11 +80,13 @@ Status AffinityKnob::confine(const CpuSet& cpus, bool exactly) {
     if (!set && set.error().code == ESRCH) return true;
     if (!set) return set.error();
     const auto kept = get_mask(tid);
-    if (!kept || *kept == cpus || !is_subset(*kept, cpus)) return true;  // somebody else's change is tried again
+    // Another program's change is tried again.
+    if (!kept || *kept == cpus || !exactly || !is_subset(*kept, cpus)) return true;
     return Error{ErrorKind::Io,
                  "thread " + std::to_string(tid) + ": the agent set CPUs " + format_cpulist(cpus) +
-                     ", but its cgroup allows only " + format_cpulist(*kept) +
-                     "; give the cgroup these CPUs, or remove them from cpu.cpus",
+                     ", but the kernel allows only " + format_cpulist(*kept) +
+                     ", by its cgroup or since the others are offline; give the cgroup these CPUs, or remove them from "
+                     "cpu.cpus",
                  0};
   });
 }

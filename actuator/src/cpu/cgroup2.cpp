@@ -91,8 +91,10 @@ Status Cgroup2Knob::restore(const std::string& snapshot) {
                file().string() + ": the agent restored '" + snapshot + "', but the kernel reports '" + *now + "'", 0};
 }
 
-// What is in force, where a cgroup above has fewer CPUs by now. CPUs that are offline are no such case.
-Result<std::string> Cgroup2Cpuset::read() {
+Result<std::string> Cgroup2Cpuset::read() { return read_text(file()); }
+
+// A cgroup above may have fewer CPUs by now. CPUs that are offline are no such case.
+Result<std::string> Cgroup2Cpuset::in_force() {
   auto text = read_text(file());
   if (!text || text->empty()) return text;
   const auto effective = read_text(directory() / "cpuset.cpus.effective");

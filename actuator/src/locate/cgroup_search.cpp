@@ -95,7 +95,7 @@ std::vector<fs::path> hierarchies(const Roots& roots) {
   return found;
 }
 
-bool is_within(const std::string& path, const std::string& other) { return (path + "/").starts_with(other + "/"); }
+bool is_within(const std::string& inner, const std::string& outer) { return (inner + "/").starts_with(outer + "/"); }
 
 // systemd puts '_' before names that the kernel could take for its own files. Which these are differs by its version.
 std::string find_unit(const Roots& roots, const std::string& unit) {

@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <set>
 
 #include "base/cpuset.h"
 #include "base/printable.h"
@@ -222,8 +221,7 @@ Finding PodFinder::find_in(const Pod& pod, const std::string& service, const Pod
     }
     path = inside;
   }
-  Known& known = known_[service];
-  known = {path, pod.uid, false};
+  known_[service] = {path, pod.uid, false};
   const OwnCpus own = own_cpus(pod, match);
   if (own != OwnCpus::NotYet) {
     std::erase_if(set_by_agent_, [&](const std::string& one) { return is_within(one, path) || is_within(path, one); });

@@ -2,7 +2,6 @@
 // in the cgroup tree. What is known stays as long as it runs, while the kubelet is away or tells it no longer.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
