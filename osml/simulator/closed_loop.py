@@ -27,13 +27,11 @@ from osml.simulator.models import PlatformModel
 from osml.simulator.node_platform import NO_LEVERS, UNLIMITED_EIGHTHS, Lever, board_platform
 from osml.simulator.sockets import State, advance, initial
 from osml.simulator.state import Flow, Grant, Node
-from osml.simulator.surface import known_ideal_ms, solo_speed, tail_ms, whole_node
+from osml.simulator.surface import USUAL_LOAD, known_ideal_ms, solo_speed, tail_ms, whole_node
 from osml.simulator.variation.drift import Drift
 from osml.simulator.variation.sensors import Sensors
 
 _LEVELS = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
-_USUAL_LOAD = 0.2
-"""At which an operator measured the ideal latency of a service whose load changes (Ah-Q, section VII)."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +201,7 @@ def describe(node: Node, loads: Mapping[str, float | Trace] | Churn) -> list[Ser
     platform, found = node.platform, list[Service]()
     for model in node.services:
         load = None if isinstance(loads, Churn) else loads.get(model.name)
-        usual = float(load) if isinstance(load, int | float) else _USUAL_LOAD
+        usual = float(load) if isinstance(load, int | float) else USUAL_LOAD
         found.append(
             Service(
                 name=model.name,
