@@ -181,10 +181,11 @@ def _document(twin: Twin, asked: list[str], found: list[Change], elsewhere: dict
 def _table(console: Console, title: str, found: list[Change]) -> None:
     table = Table("", "now", "then (simulated)", "90 % bounds", "change", "target", title=title, title_justify="left")
     for one in found:
+        gone = "no load" if one.before is None and one.after is None else "not there"
         table.add_row(
             one.name,
-            "not there" if one.before is None else _number(one.kind, one.before),
-            "not there" if one.after is None else _number(one.kind, one.after),
+            gone if one.before is None else _number(one.kind, one.before),
+            gone if one.after is None else _number(one.kind, one.after),
             ""
             if one.low is None or one.high is None
             else f"{_number(one.kind, one.low)} to {_number(one.kind, one.high)}",
