@@ -1,4 +1,7 @@
-"""A policy on a twin: each member is run under it in closed loop, so its decisions have their consequences."""
+"""A policy on a twin: each member is run under it in closed loop, so its decisions have their consequences.
+
+The policy sees the machine of the record with its platform, and its assignments mean what they mean there.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,21 @@ from dataclasses import dataclass
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from osml.allocation.policy import Plan, Policy
-from osml.domain import Observation, Partition, Reason, partition_error
+from osml.domain import Assignment, Observation, Partition, Platform, Reason, partition_error
 from osml.entropy import system_entropy
 from osml.policies.unmanaged import shared_by_all
 from osml.records import Record, only_watched
-from osml.simulator.closed_loop import ClosedLoop
+from osml.simulator.closed_loop import ClosedLoop, Original, describe
 from osml.simulator.columns import FloatArray
 from osml.simulator.load_traces import Steps, Trace
+from osml.simulator.state import Grant, Node
 from osml.simulator.surface import solo_speed
-from osml.twin.ensemble import Ensemble, node_of
+from osml.twin.ensemble import Ensemble, grants_for, node_of, quota_of
 from osml.twin.forward import only
+from osml.twin.machine import grant_in_force
 from osml.twin.scenes import Scene, rate_of
 from osml.twin.trajectory import names_of, with_rates_of
 from osml.twin.world import LONGEST_MS
@@ -39,7 +45,7 @@ def outcomes_under(
 def _judged(ensemble: Ensemble, member: int, scene: Scene, policy: str, seed: int) -> dict[str, float]:
     node = only(node_of(ensemble, member), scene.present)
     loads = {one.name: scene.rates.get(one.name, 0.0) / one.max_load for one in node.services}
-    loop = ClosedLoop(node, loads, policy, seed=seed)
+    loop = ClosedLoop(node, loads, policy, seed=seed, original=_original(ensemble, member, node, loads))
     loop.run(CONVERGED_S)
     last = loop.run(JUDGED_S)
     found: dict[str, float] = {}
@@ -50,6 +56,19 @@ def _judged(ensemble: Ensemble, member: int, scene: Scene, policy: str, seed: in
         done = np.mean([one.flows[at].instructions / one.flows[at].dt / 1e9 for one in last])
         found[job.name] = float(done) / solo_speed(node.platform, job)[1]
     return found
+
+
+def _original(ensemble: Ensemble, member: int, node: Node, loads: Mapping[str, float | Trace]) -> Original:
+    """The machine of the record, for which the node of a member stands. It has one cache, whatever the machine has."""
+    values = ensemble.values(member)
+    first = grants_for(ensemble, values, {})
+
+    def granted(assignment: Assignment) -> Grant:
+        quota = quota_of(ensemble, values, assignment.service)
+        return grant_in_force(assignment, ensemble.platform, ensemble.machine, quota)
+
+    platform = replace(ensemble.platform, regions_in_domains=False)
+    return Original(platform, granted, [first[name] for name in node.names], describe(node, loads))
 
 
 class RecordedState(Struct, frozen=True):
@@ -84,36 +103,44 @@ class Recorded:
             found = shared_by_all(observation)[0]
         return Plan(found, [Reason(text="recorded: as in the record")]), RecordedState(state.at + 1)
 
+    def unfit(self, platform: Platform, names: list[str]) -> int:
+        """Number of partitions that these services cannot have on this platform: all share all in their place."""
+        return sum(one is not None and partition_error(one, platform, names) is not None for one in self._partitions)
+
 
 @dataclass(frozen=True)
 class Run:
-    """A policy along a record: `latency_ms` (members, intervals, services), `e_s` and shares of CPUs and ways."""
+    """A policy along a record: `latency_ms` (members, intervals, services), `e_s` (members, intervals).
+
+    `partitions` are what the first member's policy decided on each interval: in force from the next one on.
+    """
 
     latency_ms: FloatArray
     e_s: FloatArray
-    partitions: list[Partition | None]
+    partitions: list[Partition]
 
 
 def run_along(
     ensemble: Ensemble, record: Record, policy: str | Policy, *, members: int = MEMBERS, seed: int = 0
 ) -> Run:
-    """Every member under a policy, with the loads of the record. `partitions` are those of the first member.
+    """Every member under a policy, with the loads of the record.
 
     A service that is not there has no load; jobs are there all the time.
     """
     known = with_rates_of(ensemble, record).some(members)
     names, count = names_of(known), len(record.lines)
     latency, entropy = np.full((known.size, count, len(names)), np.nan), np.full((known.size, count), np.nan)
-    partitions: list[Partition | None] = []
+    partitions: list[Partition] = []
     interval_s = record.lines[0].observation.interval_s
     loads = loads_along(record, known.rates, interval_s)
     for member in range(known.size):
         node = node_of(known, member)
-        loop = ClosedLoop(node, loads, policy, interval_s=interval_s, seed=seed, tolerant=True)
+        original = _original(known, member, node, loads)
+        loop = ClosedLoop(node, loads, policy, interval_s=interval_s, seed=seed, tolerant=True, original=original)
         for at in range(count):
             step = loop.step()
-            if member == 0:
-                partitions.append(None if step.decision is None else step.decision.partition)
+            if member == 0 and loop.decision is not None:
+                partitions.append(loop.decision.partition)
             for place, service in enumerate(node.services):
                 latency[member, at, place] = min(step.tail_ms(place, service.percentile), LONGEST_MS)
             e_s = system_entropy(step.observed).e_s

@@ -27,7 +27,7 @@ class Consequences:
     policy_ms: FloatArray
     recorded_e_s: FloatArray
     policy_e_s: FloatArray
-    decided: list[Partition | None]
+    decided: list[Partition]
     cannot_show: list[str]
 
     def row(self, at: int) -> dict[str, Any]:
@@ -74,13 +74,18 @@ def consequences(twin: Twin, record: Record, policy: str, *, members: int = MEMB
             f"the record has '{min(there - known)}', which the twin does not know; fit it with this record"
         )
     ensemble = twin.ensemble
-    as_recorded = run_along(ensemble, record, Recorded(record), members=members, seed=seed)
+    recorded = Recorded(record)
+    as_recorded = run_along(ensemble, record, recorded, members=members, seed=seed)
     under = run_along(ensemble, record, policy, members=members, seed=seed)
     cannot = [] if not record.gaps else ["what happened in gaps of the record: the twin runs on as if there were none"]
     if any(len(line.observation.services) != len(known) for line in record.lines):
         cannot.append("coming and going: who is not there has no load, but keeps its share; jobs are always there")
-    if twin.quotas or any(one.name == "quota" for one in twin.parameters):
-        cannot.append("CPU limits that services have of their own: the policy sets all limits on the twin")
+    unfit = recorded.unfit(ensemble.platform, [one.name for one in ensemble.tenants])
+    if unfit:
+        cannot.append(
+            f"{unfit:,} of the record's {len(record.lines):,} partitions, which are not for everybody on the twin or not "
+            "for its machine: as recorded, all share all there"
+        )
     return Consequences(
         names_of(ensemble),
         as_recorded.latency_ms,

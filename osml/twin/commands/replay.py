@@ -16,7 +16,6 @@ from osml.base.extras import how_to_install
 from osml.base.failure import InputError, MachineError
 from osml.decide.decide import PolicyError, RequestError
 from osml.decide.replay import CANNOT_SHOW, Replayed, replayed, shares_of
-from osml.domain import Partition
 from osml.records import Record, gather
 from osml.twin.commands.options import Json, Seed, out, print_json, working
 
@@ -104,7 +103,7 @@ def _closed(record: Record, policy: str, file: Path, members: int, seed: int) ->
     for at, line in enumerate(record.lines):
         seen = line.observation
         decided, recorded = found.decided[at], None if line.decision is None else line.decision.partition
-        one = Replayed(seen.seq, seen.time_s, decided or Partition([]), recorded, seen.platform, infeasible=False)
+        one = Replayed(seen.seq, seen.time_s, decided, recorded, seen.platform, infeasible=False)
         rows.append(_row(one) | {"predicted": found.row(at)})
     cannot = ["what the twin leaves out: see `osml look twin check`", *found.cannot_show]
     return _document(record, policy, rows, "closed", cannot) | {"simulated": True, "overall": found.overall()}

@@ -1,0 +1,110 @@
+"""A policy on a twin in closed loop: on the machine of the record, with its loads, and as recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from osml.domain import Decision, KnobRange, Knobs, Partition, Platform, Region
+from osml.records import Line, Record
+from osml.twin.closed import Recorded, outcomes_under, run_along
+from osml.twin.ensemble import Ensemble
+from osml.twin.fit import drawn
+from osml.twin.make import made
+from osml.twin.scenes import scenes_of
+from osml.twin.whatif import chosen_scenes, compared, outcomes_of
+from tests.kit.twin_records import managed, watched
+
+NAMES = ["service-1", "service-2", "service-3", "job-1"]
+
+
+def _ensemble(record: Record, members: int = 2) -> Ensemble:
+    """Members that nobody fitted: good enough for what is in force on them."""
+    return drawn(record, scenes_of(record), {}, members, np.random.default_rng(0))
+
+
+def _applied(platform: Platform, partitions: Sequence[Partition]) -> Record:
+    """A record of this machine in which an agent applied these, each from the interval after its decision on."""
+    lines: list[Line] = []
+    before: Partition | None = None
+    for line, partition in zip(watched().lines, partitions, strict=False):
+        seen = replace(line.observation, platform=platform, partition=before, missing={})
+        lines.append(Line(seen, Decision(seen.node, seen.seq, "hand", partition, [])))
+        before = partition
+    return Record(lines)
+
+
+def _apart(cores: int, ways: int, knobs: dict[str, Knobs] | None = None) -> Partition:
+    """So many units more for the first service than for each other."""
+    counts = {name: 2 * cores if name == NAMES[0] else cores for name in NAMES}
+    return Partition([Region([name], count, ways) for name, count in counts.items()], knobs=knobs or {})
+
+
+PLATFORM = watched().lines[0].observation.platform
+
+
+@pytest.mark.parametrize(
+    ("platform", "cores", "ways", "knobs"),
+    [
+        pytest.param(replace(PLATFORM, ways=None, way_mib=None), 6, 0, {}, id="no CAT"),
+        pytest.param(replace(PLATFORM, cores=360, core_quantum=0.1), 60, 4, {}, id="tenths of a CPU"),
+        pytest.param(
+            replace(PLATFORM, frequency_mhz=KnobRange(1200, 2300, 100)), 6, 4,
+            {"job-1": Knobs(frequency_mhz=1500)}, id="clock",
+        ),
+    ],
+)  # fmt: skip
+def test_what_was_in_force_is_replayed_on_the_machine_of_the_record(
+    platform: Platform, cores: int, ways: int, knobs: dict[str, Knobs]
+) -> None:
+    decided = [_apart(cores, ways, knobs)] * 12 + [_apart(cores - 1, ways, knobs)] * 12
+    record = _applied(platform, decided)
+    recorded = Recorded(record)
+    run = run_along(_ensemble(record), record, recorded, members=1)
+    assert run.partitions == decided
+    assert recorded.unfit(platform, NAMES) == 0
+
+
+def test_a_partition_that_does_not_fit_is_counted() -> None:
+    without_job = Partition([Region([name], 10, 5) for name in NAMES[:3]])
+    record = _applied(PLATFORM, [_apart(6, 4)] * 12 + [without_job] * 8)
+    assert Recorded(record).unfit(PLATFORM, NAMES) == 8
+
+
+def test_a_policy_sees_the_ways_and_units_of_the_record_s_machine() -> None:
+    platform = replace(PLATFORM, cores=360, core_quantum=0.1, ways=None, way_mib=None)
+    record = _applied(platform, [_apart(60, 0)] * 24)
+    [first, *_] = run_along(_ensemble(record), record, "even", members=1).partitions
+    assert first.ways == 0
+    assert first.cores == 360
+
+
+def test_what_was_decided_on_an_interval_stands_beside_it() -> None:
+    record = managed(60)
+    run = run_along(_ensemble(record), record, Recorded(record), members=1)
+    assert run.partitions == [line.decision.partition for line in record.lines if line.decision]
+
+
+def test_a_service_keeps_the_limit_of_its_own_under_a_policy() -> None:
+    """Unmanaged is what the agent watched: nothing changes for anybody, and least for who has a limit."""
+    busy = max(line.observation.services[0].counters.cpu_usage_cores or 0.0 for line in watched().lines)
+    twin = made(watched(), seed=1, members=16, quotas={"service-1": 1.5 * busy})
+    scenes = chosen_scenes(twin.scenes)[:1]
+    after = outcomes_under(twin.ensemble, scenes, "unmanaged", members=2)
+    found = compared(twin.ensemble, scenes, outcomes_of(twin.ensemble, scenes, members=2), after)
+    assert {one.name for one in found} == set(NAMES)
+    for one in found:
+        assert one.ratio == pytest.approx(1.0, abs=0.25), one
+
+
+def test_a_decision_cannot_lift_the_limit_of_its_own() -> None:
+    record = watched()
+    twin = made(record, seed=1, members=16, quotas={"service-1": 0.05})
+    scenes = chosen_scenes(twin.scenes)[:1]
+    [shown] = outcomes_under(twin.ensemble.some(1), scenes, "unmanaged", members=1)
+    target = twin.ensemble.tenant("service-1").target_ms
+    assert target is not None
+    assert shown[0]["service-1"] > 10 * target
