@@ -69,6 +69,28 @@ def test_a_lever_of_the_cache_is_not_sure_where_nobody_measured_the_need_of_it()
     assert _advice(_CAT, cpus, blame=guessed)[0] is True
 
 
+def test_a_lever_that_the_machine_does_not_have_is_no_yes() -> None:
+    absent = replace(_CAT, available=False)
+    found = [Advice(_BLAME, (absent, _AWAY), 8.0, "p99", 0.3, 0.3)]
+    needed, said = answer(found)
+    assert needed is False
+    assert any(text.startswith("Partitioning would help redis, but this machine has no CAT: own") for text in said)
+    assert any("Sure to help it: move batch away" in text for text in said)
+    assert verdict(needed, found) == "No, this machine does not have the partitioning that could help."
+
+
+def test_a_lever_that_the_machine_does_not_have_is_no_hope_and_not_sure_to_help() -> None:
+    needed, said = _advice(replace(_CAT, low=-1.0, available=False))
+    assert needed is False
+    assert any(text.startswith("Partitioning may help redis, but this machine has no CAT: own") for text in said)
+    mba = replace(_CAT, lever="less memory bandwidth for jobs (MBA)", available=False)
+    needed, said = _advice(mba, replace(_CAT, low=-1.0))
+    assert needed is None
+    assert not any("Sure to help" in text for text in said)
+    cpus = replace(_CAT, lever="own CPUs", gain=1.0, low=0.5)
+    assert _advice(mba, cpus)[0] is True
+
+
 def test_who_meets_its_target_needs_nothing() -> None:
     needed, said = _advice(_CAT, missed=0.0, target_ms=20.0)
     assert needed is False

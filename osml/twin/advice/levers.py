@@ -20,6 +20,9 @@ PARTITIONING = ("own CPUs", "own cache ways (CAT)", "less memory bandwidth for j
 OF_MEMORY = PARTITIONING[1:]
 """Those that divide its cache and its memory bandwidth."""
 
+MECHANISM = {PARTITIONING[1]: "CAT", PARTITIONING[2]: "MBA"}
+"""What a machine needs for them."""
+
 _THROTTLE = 20.0
 _LIGHT = 1.0
 
@@ -93,6 +96,6 @@ def levers_for(ensemble: Ensemble, scene: Scene, victim: str, *, members: int = 
 
 
 def best(levers: Sequence[Lever], names: Sequence[str]) -> Lever | None:
-    """The lever of these that gives most for sure; None where none does."""
-    sure = [one for one in levers if one.lever in names and one.low > 0]
+    """The lever of these that is there and gives most for sure; None where none does."""
+    sure = [one for one in levers if one.lever in names and one.available and one.low > 0]
     return max(sure, key=lambda one: one.gain, default=None)
