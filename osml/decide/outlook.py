@@ -60,7 +60,7 @@ class Outlook(Protocol):
     """Predicts what others would do to the services of a node."""
 
     def e_s(self, observation: Observation, options: Sequence[Sequence[Assignment]]) -> list[float] | None:
-        """E_S of the node under each option, in place of the assignments of the observation.
+        """E_S of the node under each option, in place of what was in force (nothing where the agent only watches).
 
         None where nothing is known of the node, or where nothing was measured in this interval.
         """
