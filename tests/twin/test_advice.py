@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from osml.domain import Host, Service
+from osml.domain import CacheDomain, Host, Service
 from osml.records import Line, Record
-from osml.twin.advice.advise import Advice, answer, verdict
+from osml.twin.advice.advise import Advice, advised, answer, verdict
 from osml.twin.advice.blame import Blame, Cause
 from osml.twin.advice.levers import Lever
 from osml.twin.advice.page import page
 from osml.twin.advice.untold import Untold
+from osml.twin.make import made
 from osml.twin.scenes import scenes_of
 from osml.twin.targets import Target, targets_of
 from tests.kit.twin_records import watched
@@ -89,6 +90,30 @@ def test_a_lever_that_the_machine_does_not_have_is_no_hope_and_not_sure_to_help(
     assert not any("Sure to help" in text for text in said)
     cpus = replace(_CAT, lever="own CPUs", gain=1.0, low=0.5)
     assert _advice(mba, cpus)[0] is True
+
+
+def test_levers_of_the_cache_are_not_sure_where_there_are_several_caches() -> None:
+    found = [Advice(_BLAME, (_CAT,), 8.0, "p99", 0.3, 0.3, caches=2)]
+    needed, said = answer(found)
+    assert needed is None
+    assert any("not sure: own cache ways" in text for text in said)
+
+
+def test_of_a_machine_with_several_caches_a_twin_says_that_it_has_one() -> None:
+    halves = [CacheDomain(0, "0-17"), CacheDomain(1, "18-35")]
+    lines = [
+        Line(structs.replace(seen, platform=structs.replace(seen.platform, domains=halves)), line.decision)
+        for line in watched().lines
+        for seen in [line.observation]
+    ]
+    twin = made(Record(lines), seed=1, members=16)
+    assert sum("this machine has 2 last-level caches, the twin has one" in text for text in twin.unknown) == 1
+    causes = [cause for one in advised(twin) for cause in one.blame.causes]
+    assert {cause.confidence for cause in causes if cause.resource == "cache"} == {None}
+    assert any(cause.confidence is not None for cause in causes)
+    single = made(watched(), seed=1, members=16)
+    assert not any("last-level caches" in text for text in single.unknown)
+    assert any(one.confidence is not None for a in advised(single) for one in a.blame.causes if one.resource == "cache")
 
 
 def test_who_meets_its_target_needs_nothing() -> None:

@@ -12,6 +12,7 @@ from osml.twin.advice.blame import MISSES, OWN_LIMIT, OWN_LOAD, PART, Blame, bla
 from osml.twin.advice.levers import MECHANISM, OF_MEMORY, PARTITIONING, Lever, best, levers_for
 from osml.twin.advice.untold import Untold, aside, misses, untold_of
 from osml.twin.document import Twin, noise_at
+from osml.twin.machine import caches_of
 from osml.twin.scenes import Scene
 from osml.twin.stolen import ABOVE, Stolen
 from osml.twin.targets import Target
@@ -27,7 +28,7 @@ class Advice:
     """One service: blame and levers in the scene in which it fares worst.
 
     `missed_share` is of all measured intervals of the record (None without a target), `record` has their counts.
-    Without those, as in a twin of an older version, it is that of the scenes.
+    Without those, as in a twin of an older version, it is that of the scenes. `caches` is how many the machine has.
     """
 
     blame: Blame
@@ -37,6 +38,7 @@ class Advice:
     missed_share: float | None
     scene_missed_share: float
     record: Target | None = None
+    caches: int = 1
 
 
 def advised(twin: Twin, *, seed: int = 0) -> tuple[Advice, ...]:
@@ -54,7 +56,7 @@ def advised(twin: Twin, *, seed: int = 0) -> tuple[Advice, ...]:
             Advice(
                 blamed(ensemble, scene, tenant.name, noise, seed=seed),
                 tuple(levers_for(ensemble, scene, tenant.name)), tenant.target_ms, tenant.percentile,
-                share, scene.missed.get(tenant.name, 0.0), counts,
+                share, scene.missed.get(tenant.name, 0.0), counts, caches_of(twin.platform),
             )
         )  # fmt: skip
     return tuple(sorted(found, key=lambda one: (-(one.missed_share or 0.0), -one.blame.suffers_ms)))
@@ -163,9 +165,13 @@ def _say(one: Advice, said: list[str]) -> bool | None:
 
 
 def _firm(one: Advice) -> list[Lever]:
-    """The levers whose gain is no guess: what those of cache and memory give is one where nobody measured the need."""
+    """The levers whose gain is no guess.
+
+    What those of cache and memory give is one where nobody measured the need of them, or where there are several caches.
+    """
     blame = one.blame
-    blind = any(cause.confidence is None and cause.ms >= PART * blame.suffers_ms for cause in blame.causes)
+    guessed = any(cause.confidence is None and cause.ms >= PART * blame.suffers_ms for cause in blame.causes)
+    blind = guessed or one.caches > 1
     return [lever for lever in one.levers if not blind or lever.lever not in OF_MEMORY]
 
 
