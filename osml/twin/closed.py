@@ -136,7 +136,7 @@ def run_along(
     for member in range(known.size):
         node = node_of(known, member)
         original = _original(known, member, node, loads)
-        loop = ClosedLoop(node, loads, policy, interval_s=interval_s, seed=seed, tolerant=True, original=original)
+        loop = ClosedLoop(node, loads, policy, interval_s=interval_s, seed=seed, original=original)
         for at in range(count):
             step = loop.step()
             if member == 0 and loop.decision is not None:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from osml.domain import Decision, KnobRange, Knobs, Partition, Platform, Region
+from osml.allocation.policy import Plan
+from osml.domain import Decision, KnobRange, Knobs, Observation, Partition, Platform, Region
 from osml.records import Line, Record
-from osml.twin.closed import Recorded, outcomes_under, run_along
+from osml.twin.closed import Recorded, RecordedState, outcomes_under, run_along
 from osml.twin.ensemble import Ensemble
 from osml.twin.fit import drawn
 from osml.twin.make import made
@@ -86,6 +87,19 @@ def test_what_was_decided_on_an_interval_stands_beside_it() -> None:
     record = managed(60)
     run = run_along(_ensemble(record), record, Recorded(record), members=1)
     assert run.partitions == [line.decision.partition for line in record.lines if line.decision]
+
+
+class Broken(Recorded):
+    """A policy with a defect."""
+
+    def decide(self, observation: Observation, state: RecordedState) -> tuple[Plan, RecordedState]:
+        raise ZeroDivisionError("a defect of the policy")
+
+
+def test_a_policy_that_fails_is_not_shown_as_if_it_had_decided() -> None:
+    record = managed(60)
+    with pytest.raises(ZeroDivisionError, match="a defect of the policy"):
+        run_along(_ensemble(record), record, Broken(record), members=1)
 
 
 def test_a_service_keeps_the_limit_of_its_own_under_a_policy() -> None:
