@@ -112,6 +112,7 @@ class Recorded:
 class Run:
     """A policy along a record: `latency_ms` (members, intervals, services), `e_s` (members, intervals).
 
+    NaN where nothing is answered because nobody asks.
     `partitions` are what the first member's policy decided on each interval: in force from the next one on.
     """
 
@@ -138,11 +139,13 @@ def run_along(
         original = _original(known, member, node, loads)
         loop = ClosedLoop(node, loads, policy, interval_s=interval_s, seed=seed, original=original)
         for at in range(count):
+            asked = loop.loads_now()
             step = loop.step()
             if member == 0 and loop.decision is not None:
                 partitions.append(loop.decision.partition)
             for place, service in enumerate(node.services):
-                latency[member, at, place] = min(step.tail_ms(place, service.percentile), LONGEST_MS)
+                if asked.get(service.name, 0.0) > 0:
+                    latency[member, at, place] = min(step.tail_ms(place, service.percentile), LONGEST_MS)
             e_s = system_entropy(step.observed).e_s
             entropy[member, at] = np.nan if e_s is None else e_s
     return Run(latency, entropy, partitions)

@@ -9,14 +9,16 @@ import pytest
 from msgspec.structs import replace
 
 from osml.allocation.policy import Plan
-from osml.domain import Decision, KnobRange, Knobs, Observation, Partition, Platform, Region
+from osml.domain import Decision, KnobRange, Knobs, Latency, Observation, Partition, Platform, Region
 from osml.records import Line, Record
 from osml.twin.closed import Recorded, RecordedState, outcomes_under, run_along
+from osml.twin.closed_replay import consequences
 from osml.twin.ensemble import Ensemble
 from osml.twin.fit import drawn
 from osml.twin.make import made
 from osml.twin.scenes import scenes_of
 from osml.twin.whatif import chosen_scenes, compared, outcomes_of
+from osml.twin.world import LONGEST_MS
 from tests.kit.twin_records import managed, watched
 
 NAMES = ["service-1", "service-2", "service-3", "job-1"]
@@ -100,6 +102,26 @@ def test_a_policy_that_fails_is_not_shown_as_if_it_had_decided() -> None:
     record = managed(60)
     with pytest.raises(ZeroDivisionError, match="a defect of the policy"):
         run_along(_ensemble(record), record, Broken(record), members=1)
+
+
+def test_a_service_that_nobody_asks_has_no_latency() -> None:
+    """An idle service took a minute in every interval, and its median hid what the policy does to it when it is busy."""
+    lines: list[Line] = []
+    for at, line in enumerate(managed(60).lines):
+        services = [
+            replace(one, latency=Latency(requests_per_s=0.0))
+            if one.name == "service-3" or (one.name == "service-2" and at < 30)
+            else one
+            for one in line.observation.services
+        ]
+        lines.append(Line(replace(line.observation, services=services), line.decision))
+    record = Record(lines)
+    found = consequences(made(managed(60), seed=1, members=16), record, "even", members=2)
+    never = found.overall()["services"]["service-3"]
+    assert set(never.values()) == {None}
+    assert set(found.row(10)["services"]["service-2"].values()) == {None}
+    assert found.row(40)["services"]["service-2"]["recorded_ms"] < LONGEST_MS
+    assert found.overall()["services"]["service-2"]["policy_ms"] < LONGEST_MS
 
 
 def test_a_service_keeps_the_limit_of_its_own_under_a_policy() -> None:

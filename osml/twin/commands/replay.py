@@ -147,14 +147,12 @@ def _cell(row: dict[str, Any], name: str) -> str:
 
 def _overall(overall: dict[str, Any]) -> None:
     table = Table("simulated", "as recorded", "under the policy", "difference", "90 % bounds")
-    for name, one in overall["services"].items():
-        table.add_row(
-            f"{name}, median latency ms", f"{one['recorded_ms']:.3g}", f"{one['policy_ms']:.3g}",
-            f"{one['difference_ms']:+.3g}", f"{one['low']:+.3g} to {one['high']:+.3g}",
-        )  # fmt: skip
-    e_s = overall["e_s"]
-    table.add_row(
-        "E_S", f"{e_s['recorded']:.3f}", f"{e_s['policy']:.3f}", f"{e_s['difference']:+.3f}",
-        f"{e_s['low']:+.3f} to {e_s['high']:+.3f}",
-    )  # fmt: skip
+    rows = [(f"{name}, median latency ms", one, "_ms", ".3g") for name, one in overall["services"].items()]
+    for name, one, unit, form in [*rows, ("E_S", overall["e_s"], "", ".3f")]:
+        recorded, policy, more = (one[f"{key}{unit}"] for key in ("recorded", "policy", "difference"))
+        if more is None:
+            table.add_row(name, *["-"] * 4)
+        else:
+            bounds = f"{one['low']:+{form}} to {one['high']:+{form}}"
+            table.add_row(name, f"{recorded:{form}}", f"{policy:{form}}", f"{more:+{form}}", bounds)
     out().print(table)
