@@ -78,7 +78,7 @@ class RecordedState(Struct, frozen=True):
 
 
 class Recorded:
-    """The decisions of a record as a policy. Where the record has none that fits, everything is shared by all."""
+    """What was in force in a record, as a policy. Where the record has nothing that fits, everything is shared by all."""
 
     name = "recorded"
     version = 1
@@ -86,17 +86,14 @@ class Recorded:
     State = RecordedState
 
     def __init__(self, record: Record) -> None:
-        self._partitions: list[Partition | None] = [
-            None if only_watched(line.observation) or line.decision is None else line.decision.partition
-            for line in record.lines
-        ]
+        self._partitions = _in_force(record)
 
     def initial(self, observation: Observation, seed: int) -> RecordedState:
         """None is behind."""
         return RecordedState(0)
 
     def decide(self, observation: Observation, state: RecordedState) -> tuple[Plan, RecordedState]:
-        """The partition that was decided in this interval of the record."""
+        """The partition that was in force after this interval of the record."""
         names = [service.name for service in observation.services]
         found = self._partitions[min(state.at, len(self._partitions) - 1)]
         if found is None or partition_error(found, observation.platform, names) is not None:
@@ -108,12 +105,33 @@ class Recorded:
         return sum(one is not None and partition_error(one, platform, names) is not None for one in self._partitions)
 
 
+def _in_force(record: Record) -> list[Partition | None]:
+    """What was in force after each interval, as the agent reports it with the next one; None where nothing was set.
+
+    A decision may have been refused or undone, and without one the agent holds what it has. Where it does not know what
+    is in force, as after others came or went, what it said last goes on. After the last interval there is only what was
+    decided on it.
+    """
+    found: list[Partition | None] = []
+    held: Partition | None = None
+    for line in record.lines:
+        seen = line.observation
+        if only_watched(seen):
+            held = None
+        elif seen.partition is not None:
+            held = seen.partition
+        found.append(held)
+    last = record.lines[-1]
+    decided = None if only_watched(last.observation) or last.decision is None else last.decision.partition
+    return [*found[1:], held if decided is None else decided]
+
+
 @dataclass(frozen=True)
 class Run:
     """A policy along a record: `latency_ms` (members, intervals, services), `e_s` (members, intervals).
 
-    NaN where nothing is answered because nobody asks.
-    `partitions` are what the first member's policy decided on each interval: in force from the next one on.
+    Both are NaN where nothing is answered because nobody asks. `partitions` are what the first member's policy decided
+    on each interval: in force from the next one on.
     """
 
     latency_ms: FloatArray

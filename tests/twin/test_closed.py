@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from osml.allocation.policy import Plan
-from osml.domain import Decision, KnobRange, Knobs, Latency, Observation, Partition, Platform, Region
+from osml.domain import Decision, KnobRange, Knobs, Latency, Observation, Outcome, Partition, Platform, Region
 from osml.records import Line, Record
 from osml.twin.closed import Recorded, RecordedState, outcomes_under, run_along
 from osml.twin.closed_replay import consequences
@@ -75,6 +75,28 @@ def test_a_partition_that_does_not_fit_is_counted() -> None:
     without_job = Partition([Region([name], 10, 5) for name in NAMES[:3]])
     record = _applied(PLATFORM, [_apart(6, 4)] * 12 + [without_job] * 8)
     assert Recorded(record).unfit(PLATFORM, NAMES) == 8
+
+
+def test_a_decision_that_was_not_applied_was_not_in_force() -> None:
+    """For three intervals the server does not answer, and one decision is refused: the agent keeps what it has."""
+    first, second = _apart(6, 4), _apart(5, 4)
+    lines = _applied(PLATFORM, [first] * 10 + [second] * 10).lines
+    for at in (4, 5, 6):
+        lines[at] = Line(lines[at].observation, None)
+    for at in range(11, 20):  # the decision on interval 10 is refused
+        outcome = Outcome(at - 1, "refused") if at == 11 else None
+        lines[at] = Line(replace(lines[at].observation, partition=first, outcome=outcome), lines[at].decision)
+    lines[15] = Line(replace(lines[15].observation, partition=None), lines[15].decision)  # somebody came or went
+    record = Record(lines)
+    run = run_along(_ensemble(record), record, Recorded(record), members=1)
+    assert run.partitions == [first] * 19 + [second]  # what comes of the last decision nobody knows
+
+
+def test_a_record_that_was_only_watched_has_everything_shared() -> None:
+    record = watched().part(0, 20)
+    run = run_along(_ensemble(record), record, Recorded(record), members=1)
+    assert {len(one.regions) for one in run.partitions} == {1}
+    assert Recorded(record).unfit(PLATFORM, NAMES) == 0
 
 
 def test_a_policy_sees_the_ways_and_units_of_the_record_s_machine() -> None:
