@@ -170,12 +170,16 @@ def run_along(
 
 
 def loads_along(record: Record, rates: Mapping[str, float], interval_s: float) -> dict[str, float | Trace]:
-    """Loads of every service over the record as shares of its highest rate."""
+    """Loads of every service over the record as shares of its highest rate.
+
+    They change in the middle of the interval before: the clock of a loop is a sum of intervals, and may be a little
+    before or after their multiples.
+    """
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in rates}
     for at, line in enumerate(record.lines):
         there = {service.name: rate_of(service) for service in line.observation.services if service.kind == "lc"}
         for name, changes in found.items():
             rate = there.get(name, 0.0)
             before = changes[-1][1] if changes else 0.0
-            changes.append((at * interval_s, before if rate is None else min(rate / rates[name], 2.0)))
+            changes.append(((at - 0.5) * interval_s, before if rate is None else min(rate / rates[name], 2.0)))
     return {name: Steps(changes[0][1], tuple(changes[1:])) for name, changes in found.items() if changes}

@@ -11,12 +11,13 @@ from msgspec.structs import replace
 from osml.allocation.policy import Plan
 from osml.domain import Decision, KnobRange, Knobs, Latency, Observation, Outcome, Partition, Platform, Region
 from osml.records import Line, Record
-from osml.twin.closed import Recorded, RecordedState, outcomes_under, run_along
+from osml.simulator.load_traces import loads_at
+from osml.twin.closed import Recorded, RecordedState, loads_along, outcomes_under, run_along
 from osml.twin.closed_replay import consequences
 from osml.twin.ensemble import Ensemble
 from osml.twin.fit import drawn
 from osml.twin.make import made
-from osml.twin.scenes import scenes_of
+from osml.twin.scenes import rate_of, scenes_of
 from osml.twin.whatif import chosen_scenes, compared, outcomes_of
 from osml.twin.world import LONGEST_MS
 from tests.kit.twin_records import managed, watched
@@ -97,6 +98,19 @@ def test_a_record_that_was_only_watched_has_everything_shared() -> None:
     run = run_along(_ensemble(record), record, Recorded(record), members=1)
     assert {len(one.regions) for one in run.partitions} == {1}
     assert Recorded(record).unfit(PLATFORM, NAMES) == 0
+
+
+def test_loads_change_with_the_intervals_of_the_record() -> None:
+    """1.0003 added to itself is not its multiple."""
+    record, interval_s, rates = watched(), 1.0003, {"service-1": 1e4}
+    trace = loads_along(record, rates, interval_s)["service-1"]
+    assert not isinstance(trace, float)
+    time_s = expected = 0.0
+    for line in record.lines:
+        rate = rate_of(line.observation.services[0])
+        expected = expected if rate is None else rate / rates["service-1"]
+        assert loads_at(trace, time_s) == expected
+        time_s += interval_s
 
 
 def test_a_policy_sees_the_ways_and_units_of_the_record_s_machine() -> None:
