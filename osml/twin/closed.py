@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from osml.allocation.policy import Plan, Policy
-from osml.domain import Assignment, Observation, Partition, Platform, Reason, partition_error
+from osml.domain import Assignment, Observation, Partition, Platform, Reason, Service, partition_error
 from osml.entropy import system_entropy
 from osml.policies.unmanaged import shared_by_all
 from osml.records import Record, only_watched
@@ -25,7 +25,7 @@ from osml.simulator.surface import solo_speed
 from osml.twin.ensemble import Ensemble, grants_for, node_of, quota_of
 from osml.twin.forward import only
 from osml.twin.machine import grant_in_force
-from osml.twin.scenes import Scene, rate_of
+from osml.twin.scenes import Scene, Tenant, rate_of, tenants_of
 from osml.twin.trajectory import names_of, with_rates_of
 from osml.twin.world import LONGEST_MS
 
@@ -35,17 +35,18 @@ CONVERGED_S, JUDGED_S = 60, 30
 
 
 def outcomes_under(
-    ensemble: Ensemble, scenes: Sequence[Scene], policy: str, *, members: int = MEMBERS, seed: int = 0
+    ensemble: Ensemble, scenes: Sequence[Scene], policy: str | Policy, *, members: int = MEMBERS, seed: int = 0
 ) -> list[list[dict[str, float]]]:
     """Latency in ms of services and speed of jobs under a policy, by member and scene."""
     some = ensemble.some(members)
     return [[_judged(some, member, scene, policy, seed) for scene in scenes] for member in range(some.size)]
 
 
-def _judged(ensemble: Ensemble, member: int, scene: Scene, policy: str, seed: int) -> dict[str, float]:
+def _judged(ensemble: Ensemble, member: int, scene: Scene, policy: str | Policy, seed: int) -> dict[str, float]:
     node = only(node_of(ensemble, member), scene.present)
     loads = {one.name: scene.rates.get(one.name, 0.0) / one.max_load for one in node.services}
-    loop = ClosedLoop(node, loads, policy, seed=seed, original=_original(ensemble, member, node, loads))
+    original = _original(ensemble, member, node, loads, ensemble.tenants)
+    loop = ClosedLoop(node, loads, policy, seed=seed, original=original)
     loop.run(CONVERGED_S)
     last = loop.run(JUDGED_S)
     found: dict[str, float] = {}
@@ -58,9 +59,14 @@ def _judged(ensemble: Ensemble, member: int, scene: Scene, policy: str, seed: in
     return found
 
 
-def _original(ensemble: Ensemble, member: int, node: Node, loads: Mapping[str, float | Trace]) -> Original:
-    """The machine of the record, for which the node of a member stands. It has one cache, whatever the machine has."""
-    values = ensemble.values(member)
+def _original(
+    ensemble: Ensemble, member: int, node: Node, loads: Mapping[str, float | Trace], limits: Sequence[Tenant]
+) -> Original:
+    """The machine of the record, for which the node of a member stands. It has one cache, whatever the machine has.
+
+    `limits` has those of the operator.
+    """
+    values, limit = ensemble.values(member), {one.name: one for one in limits}
     first = grants_for(ensemble, values, {})
 
     def granted(assignment: Assignment) -> Grant:
@@ -68,7 +74,15 @@ def _original(ensemble: Ensemble, member: int, node: Node, loads: Mapping[str, f
         return grant_in_force(assignment, ensemble.platform, ensemble.machine, quota)
 
     platform = replace(ensemble.platform, regions_in_domains=False)
-    return Original(platform, granted, [first[name] for name in node.names], describe(node, loads))
+    services = [_limited(one, limit.get(one.name)) for one in describe(node, loads)]
+    return Original(platform, granted, [first[name] for name in node.names], services)
+
+
+def _limited(service: Service, by: Tenant | None) -> Service:
+    """The service with the operator's limits."""
+    if by is None:
+        return service
+    return replace(service, min_cores=by.min_cores, max_cores=by.max_cores, min_ways=by.min_ways, max_ways=by.max_ways)
 
 
 class RecordedState(Struct, frozen=True):
@@ -78,7 +92,7 @@ class RecordedState(Struct, frozen=True):
 
 
 class Recorded:
-    """What was in force in a record, as a policy. Where the record has nothing that fits, everything is shared by all."""
+    """What was in force in a record, as a policy. Where the record has nothing that fits, all share everything."""
 
     name = "recorded"
     version = 1
@@ -142,7 +156,7 @@ class Run:
 def run_along(
     ensemble: Ensemble, record: Record, policy: str | Policy, *, members: int = MEMBERS, seed: int = 0
 ) -> Run:
-    """Every member under a policy, with the loads of the record.
+    """Every member under a policy, with the loads and the operator's limits of the record.
 
     A service that is not there has no load; jobs are there all the time.
     """
@@ -151,10 +165,10 @@ def run_along(
     latency, entropy = np.full((known.size, count, len(names)), np.nan), np.full((known.size, count), np.nan)
     partitions: list[Partition] = []
     interval_s = record.lines[0].observation.interval_s
-    loads = loads_along(record, known.rates, interval_s)
+    loads, limits = loads_along(record, known.rates, interval_s), tenants_of(record)
     for member in range(known.size):
         node = node_of(known, member)
-        original = _original(known, member, node, loads)
+        original = _original(known, member, node, loads, limits)
         loop = ClosedLoop(node, loads, policy, interval_s=interval_s, seed=seed, original=original)
         for at in range(count):
             asked = loop.loads_now()

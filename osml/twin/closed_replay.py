@@ -95,8 +95,8 @@ def consequences(twin: Twin, record: Record, policy: str, *, members: int = MEMB
     unfit = recorded.unfit(ensemble.platform, [one.name for one in ensemble.tenants])
     if unfit:
         cannot.append(
-            f"{unfit:,} of the record's {len(record.lines):,} partitions, which are not for everybody on the twin or not "
-            "for its machine: as recorded, all share all there"
+            f"{unfit:,} of the record's {len(record.lines):,} partitions, which are not for everybody on the twin, or "
+            "not for its machine: as recorded, all share all there"
         )
     return Consequences(
         names_of(ensemble),

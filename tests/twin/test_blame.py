@@ -51,8 +51,8 @@ def _idle() -> JobModel:
 def _blamed(
     world: World, target_ms: float = 100.0, throttled: float = 0.0, measured_ms: float | None = None, width: float = 9.0
 ) -> Blame:
-    tenants = [Tenant("moses", "lc", target_ms, "p99", None, 36, None)]
-    tenants += [Tenant(name, "be", None, "p99", None, 1, None) for name in world.jobs]
+    tenants = [Tenant("moses", "lc", target_ms, "p99", 36)]
+    tenants += [Tenant(name, "be", None, "p99", 1) for name in world.jobs]
     none = catalogs.platform("e5-2697v4")
     ensemble = Ensemble(none, None, tuple(tenants), {}, {}, (), np.zeros((1, 0)))  # type: ignore[arg-type]
     seen = {"moses": {} if measured_ms is None else {"p99": Reading(math.log(measured_ms), 0.1, 9)}}
@@ -187,4 +187,4 @@ class _Known:
     """What is asked of an ensemble here."""
 
     def tenant(self, name: str) -> Tenant:
-        return Tenant(name, "lc", 1.0, "p99", None, None, None)
+        return Tenant(name, "lc", 1.0, "p99", None)

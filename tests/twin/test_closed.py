@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from osml.allocation.policy import Plan
 from osml.domain import Decision, KnobRange, Knobs, Latency, Observation, Outcome, Partition, Platform, Region
+from osml.policies.unmanaged import Unmanaged, UnmanagedState
 from osml.records import Line, Record
 from osml.simulator.load_traces import loads_at
 from osml.twin.closed import Recorded, RecordedState, loads_along, outcomes_under, run_along
@@ -141,7 +142,7 @@ def test_a_policy_that_fails_is_not_shown_as_if_it_had_decided() -> None:
 
 
 def test_a_service_that_nobody_asks_has_no_latency() -> None:
-    """An idle service took a minute in every interval, and its median hid what the policy does to it when it is busy."""
+    """An idle service took a minute in every interval, which hid what the policy does to it when it is busy."""
     lines: list[Line] = []
     for at, line in enumerate(managed(60).lines):
         services = [
@@ -158,6 +159,37 @@ def test_a_service_that_nobody_asks_has_no_latency() -> None:
     assert set(found.row(10)["services"]["service-2"].values()) == {None}
     assert found.row(40)["services"]["service-2"]["recorded_ms"] < LONGEST_MS
     assert found.overall()["services"]["service-2"]["policy_ms"] < LONGEST_MS
+
+
+def _limited(record: Record, **limits: int) -> Record:
+    """The record of a node whose operator limits the first service."""
+    lines: list[Line] = []
+    for line in record.lines:
+        first, *others = line.observation.services
+        services = [replace(first, **limits), *others]
+        lines.append(Line(replace(line.observation, services=services), line.decision))
+    return Record(lines)
+
+
+def test_a_policy_keeps_to_the_limits_of_the_operator() -> None:
+    record = _limited(managed(60), max_cores=3, max_ways=2)
+    ensemble = _ensemble(record)
+    partitions = run_along(ensemble, record, "even", members=1).partitions
+    assert {(one.cores_of("service-1"), one.ways_of("service-1")) for one in partitions} == {(3, 2)}
+    kept = Watching()
+    outcomes_under(ensemble, chosen_scenes(scenes_of(record))[:1], kept, members=1)
+    assert {(seen.services[0].max_cores, seen.services[0].max_ways) for seen in kept.seen} == {(3, 2)}
+
+
+class Watching(Unmanaged):
+    """Unmanaged, and keeps what it saw."""
+
+    def __init__(self) -> None:
+        self.seen: list[Observation] = []
+
+    def decide(self, observation: Observation, state: UnmanagedState) -> tuple[Plan, UnmanagedState]:
+        self.seen.append(observation)
+        return super().decide(observation, state)
 
 
 def test_a_service_keeps_the_limit_of_its_own_under_a_policy() -> None:

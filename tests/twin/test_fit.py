@@ -51,6 +51,19 @@ def test_a_twin_comes_back_from_disk_as_it_was(twin: Twin, tmp_path: Path) -> No
     assert not is_twin(tmp_path / "nothing.json")
 
 
+def test_a_twin_of_an_older_version_is_read(twin: Twin, tmp_path: Path) -> None:
+    """Its tenants have two keys more that nobody read, and no limits of the operator."""
+    file = tmp_path / "twin.json"
+    save(twin, file)
+    document = msgspec.json.decode(file.read_bytes())
+    for one in document["tenants"]:
+        for name in ("min_cores", "max_cores", "min_ways", "max_ways"):
+            del one[name]
+        one |= {"ideal_ms": 1.5, "speed_solo": None}
+    file.write_bytes(msgspec.json.encode(document))
+    assert load(file) == twin
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

@@ -21,7 +21,7 @@ def _scene(rate: float, *, first: int = 0, ms: float | None = None, present: tup
 
 
 def _compared(scenes: list[Scene], before: list[float], after: list[float]) -> Change:
-    tenants = (Tenant("web", "lc", 20.0, "p99", None, 4, None),)
+    tenants = (Tenant("web", "lc", 20.0, "p99", 4),)
     none = Ensemble(PLATFORM, None, tenants, {}, {}, (), np.zeros((1, 0)))  # type: ignore[arg-type]
     [found] = compared(none, scenes, [[{"web": ms} for ms in before]], [[{"web": ms} for ms in after]])
     return found

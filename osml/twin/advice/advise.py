@@ -167,7 +167,7 @@ def _say(one: Advice, said: list[str]) -> bool | None:
 def _firm(one: Advice) -> list[Lever]:
     """The levers whose gain is no guess.
 
-    What those of cache and memory give is one where nobody measured the need of them, or where there are several caches.
+    What those of cache and memory give is one where nobody measured the need of them, or with several caches.
     """
     blame = one.blame
     guessed = any(cause.confidence is None and cause.ms >= PART * blame.suffers_ms for cause in blame.causes)
