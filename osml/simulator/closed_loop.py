@@ -22,7 +22,7 @@ from osml.domain.service import Percentile
 from osml.simulator.board import whole_platform
 from osml.simulator.columns import FloatArray
 from osml.simulator.load_traces import Churn, Trace, loads_at
-from osml.simulator.measure import Measurement, measure, mixed_quantile
+from osml.simulator.measure import Measurement, measure, mixed_mean, mixed_quantile
 from osml.simulator.models import PlatformModel
 from osml.simulator.node_platform import NO_LEVERS, UNLIMITED_EIGHTHS, Lever, board_platform
 from osml.simulator.sockets import State, advance, initial
@@ -53,10 +53,13 @@ class Interval:
     fault: str | None = None
 
     def tail_ms(self, tenant: int, percentile: str) -> float:
-        """The tail of the whole interval without noise; infinite where nothing was completed."""
+        """The tail, or the mean, of the whole interval without noise; infinite where nothing was completed."""
         if self.before is None:
             return tail_ms(self.flows[tenant], percentile)
-        found = mixed_quantile([self.before[tenant], self.flows[tenant]], [_LEVELS[percentile]])
+        parts = [self.before[tenant], self.flows[tenant]]
+        if percentile == "mean":
+            return mixed_mean(parts)
+        found = mixed_quantile(parts, [_LEVELS[percentile]])
         return float("inf") if found is None else found[0]
 
 

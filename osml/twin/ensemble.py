@@ -91,10 +91,9 @@ def threads_of(tenant: Tenant, values: Mapping[Key, float]) -> int:
 def service_of(tenant: Tenant, values: Mapping[Key, float], rate: float, platform: str) -> ServiceModel:
     """A service of one member. Its max load is the highest rate that was seen."""
     name = tenant.name
-    percentile = tenant.percentile if tenant.percentile in ("p50", "p95", "p99") else "p99"
     return ServiceModel(
-        name=name, platform=platform, max_load=rate, target_ms=tenant.target_ms or math.inf, percentile=percentile,
-        threads=threads_of(tenant, values), instructions=values[name, "instructions"],
+        name=name, platform=platform, max_load=rate, target_ms=tenant.target_ms or math.inf,
+        percentile=tenant.percentile, threads=threads_of(tenant, values), instructions=values[name, "instructions"],
         cv2=_on_grid(values[name, "cv2"]), burstiness=values[name, "burstiness"], switch_cost=_SWITCH_COST,
         usable=values[name, "usable"], queue_limit_s=_QUEUE_S, stack_ms=values[name, "stack_ms"],
         serial_ms=values[name, "serial_ms"], disk_ios=0.0, pages=0.0, network_kib=0.0, device_kib=0.0,

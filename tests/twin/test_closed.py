@@ -204,6 +204,20 @@ def test_a_service_keeps_the_limit_of_its_own_under_a_policy() -> None:
         assert one.ratio == pytest.approx(1.0, abs=0.25), one
 
 
+def test_a_target_for_the_mean_is_compared_with_means() -> None:
+    """The tail of a service is far above its mean: compared with it, every policy made it slower."""
+    lines = [
+        Line(replace(seen, services=[replace(one, percentile="mean") for one in seen.services]), line.decision)
+        for line in watched().lines
+        for seen in [line.observation]
+    ]
+    twin = made(Record(lines), seed=1, members=16)
+    scenes = chosen_scenes(twin.scenes)[:1]
+    after = outcomes_under(twin.ensemble, scenes, "unmanaged", members=2)
+    for one in compared(twin.ensemble, scenes, outcomes_of(twin.ensemble, scenes, members=2), after):
+        assert one.ratio == pytest.approx(1.0, abs=0.25), one
+
+
 def test_a_decision_cannot_lift_the_limit_of_its_own() -> None:
     record = watched()
     twin = made(record, seed=1, members=16, quotas={"service-1": 0.05})
