@@ -6,6 +6,7 @@ The policy sees the machine of the record with its platform, and its assignments
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from osml.allocation.policy import Plan, Policy
+from osml.base.failure import InputError
 from osml.domain import Assignment, Observation, Partition, Platform, Reason, Service, partition_error
 from osml.entropy import system_entropy
 from osml.policies.unmanaged import shared_by_all
@@ -37,9 +39,23 @@ CONVERGED_S, JUDGED_S = 60, 30
 def outcomes_under(
     ensemble: Ensemble, scenes: Sequence[Scene], policy: str | Policy, *, members: int = MEMBERS, seed: int = 0
 ) -> list[list[dict[str, float]]]:
-    """Latency in ms of services and speed of jobs under a policy, by member and scene."""
+    """Latency in ms of services and speed of jobs under a policy, by member and scene.
+
+    InputError where a service has no target.
+    """
+    _check_targets(ensemble, {name for scene in scenes for name in scene.present})
     some = ensemble.some(members)
     return [[_judged(some, member, scene, policy, seed) for scene in scenes] for member in range(some.size)]
+
+
+def _check_targets(ensemble: Ensemble, names: AbstractSet[str]) -> None:
+    """Policies know no service without a target."""
+    for one in ensemble.tenants:
+        if one.kind == "lc" and one.target_ms is None and one.name in names:
+            raise InputError(
+                f"service '{one.name}' has no target_ms, without which no policy can decide; set it in the agent's "
+                "configuration, and fit a twin to a record from then on"
+            )
 
 
 def _judged(ensemble: Ensemble, member: int, scene: Scene, policy: str | Policy, seed: int) -> dict[str, float]:
@@ -158,8 +174,9 @@ def run_along(
 ) -> Run:
     """Every member under a policy, with the loads and the operator's limits of the record.
 
-    A service that is not there has no load; jobs are there all the time.
+    A service that is not there has no load; jobs are there all the time. InputError where a service has no target.
     """
+    _check_targets(ensemble, {one.name for one in ensemble.tenants})
     known = with_rates_of(ensemble, record).some(members)
     names, count = names_of(known), len(record.lines)
     latency, entropy = np.full((known.size, count, len(names)), np.nan), np.full((known.size, count), np.nan)

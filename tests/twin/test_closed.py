@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from osml.allocation.policy import Plan
+from osml.base.failure import InputError
 from osml.domain import Decision, KnobRange, Knobs, Latency, Observation, Outcome, Partition, Platform, Region
 from osml.policies.unmanaged import Unmanaged, UnmanagedState
 from osml.records import Line, Record
@@ -179,6 +180,20 @@ def test_a_policy_keeps_to_the_limits_of_the_operator() -> None:
     kept = Watching()
     outcomes_under(ensemble, chosen_scenes(scenes_of(record))[:1], kept, members=1)
     assert {(seen.services[0].max_cores, seen.services[0].max_ways) for seen in kept.seen} == {(3, 2)}
+
+
+def test_a_service_without_a_target_is_named_before_a_policy_runs() -> None:
+    lines = [
+        Line(replace(seen, services=[replace(one, target_ms=None) for one in seen.services]), line.decision)
+        for line in watched().lines
+        for seen in [line.observation]
+    ]
+    record = Record(lines)
+    ensemble = _ensemble(record)
+    with pytest.raises(InputError, match="service 'service-1' has no target_ms, without which no policy"):
+        outcomes_under(ensemble, chosen_scenes(scenes_of(record))[:1], "unmanaged", members=1)
+    with pytest.raises(InputError, match="service 'service-1' has no target_ms"):
+        run_along(ensemble, record, "unmanaged", members=1)
 
 
 class Watching(Unmanaged):

@@ -14,7 +14,9 @@ from typer.testing import CliRunner
 
 from osml.base.failure import InputError
 from osml.cli.main import application
+from osml.decide.decide import PolicyError, RequestError
 from osml.records import Line, Record, gather
+from osml.twin.commands.options import refused
 from tests.kit.twin_records import managed, services_alone, watched, write
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/advise.md"
@@ -116,6 +118,12 @@ def test_a_quick_service_that_comes_is_a_service_and_a_job_is_a_job(folder: Path
     assert names["memcached"]["after"] < 1.0
     assert (names["memcached"]["class"], names["memcached"]["unit"]) == ("lc", "ms")
     assert names["stream"]["class"] == "be"
+
+
+@pytest.mark.parametrize("error", [PolicyError("no room"), RequestError("no room")])
+def test_what_a_policy_refuses_is_said_in_one_sentence(error: Exception) -> None:
+    with pytest.raises(InputError, match="no room"), refused():
+        raise error
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,16 @@ def test_a_record_of_one_line_is_too_short() -> None:
         made(watched().part(0, 1), members=16)
 
 
+def test_more_services_than_a_virtual_node_has_are_refused_in_one_sentence() -> None:
+    lines: list[Line] = []
+    for line in watched().part(0, 20).lines:
+        services = [msgspec.structs.replace(one, name=f"{one.name}-{copy}")
+                    for copy in range(13) for one in line.observation.services]  # fmt: skip
+        lines.append(Line(msgspec.structs.replace(line.observation, services=services), line.decision))
+    with pytest.raises(InputError, match="has 52 services and jobs, a twin has at most 48; give a record"):
+        made(Record(lines), members=16)
+
+
 def test_it_predicts_what_it_was_not_fitted_to_better_than_by_chance() -> None:
     record = watched(240)
     found = checked(made(record.part(0, 180), seed=1, members=16), record.part(180, 240), members=8)

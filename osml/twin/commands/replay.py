@@ -13,11 +13,10 @@ import typer
 from rich.table import Table
 
 from osml.base.extras import how_to_install
-from osml.base.failure import InputError, MachineError
-from osml.decide.decide import PolicyError, RequestError
+from osml.base.failure import MachineError
 from osml.decide.replay import CANNOT_SHOW, Replayed, replayed, shares_of
 from osml.records import Record, gather
-from osml.twin.commands.options import Json, Seed, out, print_json, working
+from osml.twin.commands.options import Json, Seed, out, print_json, refused, working
 
 if TYPE_CHECKING:
     from osml.twin.closed_replay import Consequences
@@ -41,11 +40,8 @@ def replay(
     Without a twin the policy sees what was recorded, whatever it decides. With a twin it sees what it causes.
     """
     record = gather(records)
-    try:
-        with working("replaying"):
-            found = _closed(record, policy, twin, members, seed) if twin else _open(record, policy, seed)
-    except (RequestError, PolicyError) as error:
-        raise InputError(str(error)) from None
+    with working("replaying"), refused():
+        found = _closed(record, policy, twin, members, seed) if twin else _open(record, policy, seed)
     if json:
         print_json(found)
     else:

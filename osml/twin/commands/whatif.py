@@ -13,7 +13,7 @@ from osml.base.failure import InputError
 from osml.decide.registry import policy_names
 from osml.twin import edits
 from osml.twin.closed import outcomes_under
-from osml.twin.commands.options import Json, out, pairs, positive, print_json, whole, working
+from osml.twin.commands.options import Json, out, pairs, positive, print_json, refused, whole, working
 from osml.twin.document import Twin, load
 from osml.twin.edits import Edit, Newcomer
 from osml.twin.ensemble import Ensemble, job_of, service_of
@@ -94,7 +94,7 @@ def whatif(
         raise InputError("nothing was asked; give a change such as --remove NAME, --cat or --policy osml")
     if policy and asked:
         raise InputError("--policy was given with other changes; ask for it alone")
-    with working("predicting, some seconds"):
+    with working("predicting, some seconds"), refused():
         found = _under(ensemble, scenes, policy) if policy else changes(ensemble, scenes, list(asked.values()))
         elsewhere = {
             name: changes(there.ensemble, chosen_scenes(there.scenes), [edit]) for name, (there, edit) in others.items()
