@@ -30,11 +30,15 @@ _NEWER_SPREAD = 0.06
 
 @dataclass(frozen=True)
 class Newcomer:
-    """Somebody who comes: `model` of a member, and requests/s of a service."""
+    """Somebody who comes: `model` of a member, and of a service its requests/s.
+
+    These are `rate`, or where that is None a `share` of the max load that the model has on the machine.
+    """
 
     model: Callable[[int, PlatformModel], ServiceModel | JobModel]
     rate: float | None
     percentile: str = "p99"
+    share: float = 0.0
 
 
 def whole(platform: PlatformModel) -> Grant:
@@ -77,7 +81,7 @@ def added(newcomer: Newcomer) -> Edit:
         rates, services, jobs = dict(world.rates), node.services, node.jobs
         if isinstance(model, ServiceModel):
             services = (*services, model)
-            rates[model.name] = newcomer.rate or 0.0
+            rates[model.name] = newcomer.share * model.max_load if newcomer.rate is None else newcomer.rate
         else:
             jobs = (*jobs, model)
         grants = {**world.grants, model.name: whole(node.platform)}
@@ -100,7 +104,7 @@ def catalog_newcomer(name: str, load: float | None) -> Newcomer:
     def model(_member: int, platform: PlatformModel) -> ServiceModel:
         return catalogs.scaled_to(home, catalogs.platform(home.platform), platform)
 
-    return Newcomer(model, load * home.max_load, home.percentile)
+    return Newcomer(model, None, home.percentile, load)
 
 
 def _known(world: World, name: str) -> Grant:

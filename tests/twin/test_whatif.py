@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from osml.simulator import catalogs
+from osml.simulator.models import PlatformModel
+from osml.simulator.state import Node
+from osml.twin import edits
 from osml.twin.ensemble import Ensemble
 from osml.twin.scenes import Reading, Scene, Tenant
 from osml.twin.whatif import Change, compared
+from osml.twin.world import World
 
 PLATFORM = catalogs.platform("e5-2697v4")
 
@@ -34,6 +39,21 @@ def test_a_service_is_compared_where_it_has_load() -> None:
     assert found.ratio == pytest.approx(0.5)
     assert found.before == pytest.approx(10.0)
     assert found.after == pytest.approx(5.0)
+
+
+def test_a_service_that_comes_has_its_share_of_what_it_bears_here() -> None:
+    """Its max load is that of this machine: on a small one less than at home."""
+    home = catalogs.service("memcached")
+    small = replace(catalogs.platform(home.platform), cpus=8, physical_cores=4)
+    world = edits.added(edits.catalog_newcomer("memcached", 0.3))(_world(small), 0)
+    bears = next(one for one in world.node.services if one.name == "memcached").max_load
+    assert bears < 0.5 * home.max_load
+    assert world.rates["memcached"] == pytest.approx(0.3 * bears)
+
+
+def _world(platform: PlatformModel) -> World:
+    node = Node(platform, (), (catalogs.job("stream"),))
+    return World(node, {"stream": edits.whole(platform)}, {}, {})
 
 
 def test_of_a_service_without_any_load_no_change_is_told() -> None:
