@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from osml.base.failure import InputError
 from osml.twin.edits import Edit
 from osml.twin.ensemble import Ensemble
 from osml.twin.scenes import Scene, Tenant
-from osml.twin.world import busiest, outcome, world_of
+from osml.twin.world import outcome, world_of
 
 MEMBERS = 32
 SCENES = 4
@@ -190,9 +191,22 @@ def _known(values: Sequence[float | None]) -> list[float]:
     return [max(value, 1e-9) for value in values if value is not None]
 
 
-def chosen_scenes(scenes: Sequence[Scene], count: int = SCENES) -> list[Scene]:
-    """The scenes that a what-if looks at: the longest ones."""
-    return busiest(scenes, count)
+def chosen_scenes(scenes: Sequence[Scene], names: AbstractSet[str] = frozenset()) -> list[Scene]:
+    """The scenes that a what-if looks at: the longest ones with the same tenants, among them all of these names.
+
+    InputError where these were not on the machine, or not together.
+    """
+    longest = sorted(scenes, key=lambda scene: (-len(scene.intervals), scene.intervals[0]))
+    first = next((scene for scene in longest if names <= set(scene.present)), None)
+    if first is None:
+        there = list(dict.fromkeys(name for scene in scenes for name in scene.present))
+        strangers = names - set(there)
+        if strangers:
+            raise InputError(
+                f"'{min(strangers)}' is not on the machine in any scene of the twin; there are {', '.join(there)}"
+            )
+        raise InputError(f"{' and '.join(sorted(names))} were not on the machine together; ask for each of them alone")
+    return [scene for scene in longest if set(scene.present) == set(first.present)][:SCENES]
 
 
 def rows_of(found: Sequence[Change]) -> list[dict[str, Any]]:

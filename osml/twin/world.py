@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from osml.simulator import columns as c
@@ -75,8 +75,3 @@ def outcome(world: World) -> dict[str, float]:
             job = world.node.jobs[at - len(world.node.services)]
             found[name] = float(rows[at, c.F_INSTRUCTIONS]) / 1e9 / solo_speed(world.node.platform, job)[1]
     return found
-
-
-def busiest(scenes: Sequence[Scene], count: int) -> list[Scene]:
-    """The scenes that lasted longest."""
-    return sorted(scenes, key=lambda scene: (-len(scene.intervals), scene.intervals[0]))[:count]

@@ -110,6 +110,36 @@ def test_a_tenant_moves_to_another_twin(folder: Path) -> None:
     assert names["service-1"]["ratio"] > 0
 
 
+def test_equal_changes_are_all_made_and_who_moves_to_one_machine_comes_together(folder: Path) -> None:
+    _run(folder, "twin", "fit", "day.jsonl", "--out", "one.json", "--members", "16")
+    found = _json(folder, "twin", "whatif", "one.json", "--add-job", "stream", "--add-job", "stream")
+    assert found["changes"] == ["with stream", "with stream"]
+    assert {"stream", "stream-added"} < {row["name"] for row in found["tenants"]}
+    moves = ("--move", "job-1=one.json", "--move", "service-3=./one.json")
+    [there] = _json(folder, "twin", "whatif", "one.json", *moves)["elsewhere"]
+    assert there["node"] == "hidden: job-1, service-3 come"
+    assert {"job-1-added", "service-3-added"} < {row["name"] for row in there["tenants"]}
+
+
+def test_a_tenant_that_was_there_for_a_part_of_the_time_can_be_asked_for(folder: Path) -> None:
+    """Most of the record has no job; what is asked of the job is answered by the rest of it."""
+    alone = [
+        Line(replace(seen, services=[one for one in seen.services if one.kind == "lc"]), line.decision)
+        for line in watched(240).lines
+        for seen in [line.observation]
+    ]
+    write(Record(alone), folder / "alone.jsonl")
+    write(watched(240).part(0, 30), folder / "beside.jsonl")
+    _run(folder, "twin", "fit", "alone.jsonl", "beside.jsonl", "--out", "both.json", "--members", "16")
+    found = {row["name"]: row for row in _json(folder, "twin", "whatif", "both.json", "--remove", "job-1")["tenants"]}
+    assert found["job-1"]["before"] > 0
+    assert found["job-1"]["after"] is None
+    found = {row["name"]: row for row in _json(folder, "twin", "whatif", "both.json", "--own-cpus")["tenants"]}
+    assert set(found) == {"service-1", "service-2", "service-3"}
+    added = ("--add-job", "stream", "--weight", "stream=1")
+    assert _json(folder, "twin", "whatif", "both.json", *added)["changes"] == ["with stream", "stream with weight 1"]
+
+
 def test_a_quick_service_that_comes_is_a_service_and_a_job_is_a_job(folder: Path) -> None:
     _run(folder, "twin", "fit", "day.jsonl", "--out", "one.json", "--members", "16")
     comes = ("--add-service", "memcached=0.1", "--add-job", "stream")
