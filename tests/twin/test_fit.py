@@ -16,6 +16,7 @@ from osml.twin.document import Twin, is_twin, load, save
 from osml.twin.fit import assimilated
 from osml.twin.make import made
 from osml.twin.scenes import scenes_of
+from osml.twin.trajectory import along
 from tests.kit.twin_records import managed, watched
 
 
@@ -143,6 +144,18 @@ def test_a_record_of_another_machine_is_not_predicted(twin: Twin) -> None:
     lines = [Line(msgspec.structs.replace(line.observation, node="other"), line.decision) for line in watched().lines]
     with pytest.raises(InputError, match="the record is of node 'other', the twin of 'hidden'"):
         checked(twin, Record(lines))
+
+
+def test_who_is_not_there_does_not_press_on_the_others() -> None:
+    """A job that is gone in the second half no longer slows the services there."""
+    whole, lines = watched(), list(watched().lines)
+    for at, line in enumerate(lines[60:], start=60):
+        left = [one for one in line.observation.services if one.name != "job-1"]
+        lines[at] = Line(msgspec.structs.replace(line.observation, services=left), line.decision)
+    ensemble = made(whole, seed=1, members=16).ensemble.some(2)
+    full, half = along(ensemble, whole), along(ensemble, Record(lines))
+    assert np.array_equal(full[:, :60], half[:, :60], equal_nan=True)
+    assert np.nanmean(half[:, 70:] - full[:, 70:]) < -0.01
 
 
 def test_what_was_applied_is_told_line_by_line() -> None:
