@@ -87,6 +87,7 @@ def test_who_was_throttled_by_a_limit_that_nobody_knows_blames_nobody() -> None:
 
 def test_who_does_not_suffer_blames_nobody() -> None:
     assert _blamed(_world(_idle())).causes == ()
+    assert _blamed(_world(_idle())).suffers_ms == 0.0
 
 
 def test_the_e_s_of_who_misses_is_that_of_what_was_measured() -> None:

@@ -79,8 +79,7 @@ def test_advice_keeps_its_contract(folder: Path) -> None:
         assert {"name", "suffers_ms", "from", "levers"} <= set(service)
         assert all({"culprit", "resource", "ms", "confidence"} <= set(cause) for cause in service["from"])
         assert all(lever["low"] <= lever["gain"] <= lever["high"] for lever in service["levers"])
-        if service["from"]:
-            assert sum(cause["ms"] for cause in service["from"]) == pytest.approx(service["suffers_ms"], rel=1e-3)
+        assert sum(cause["ms"] for cause in service["from"]) == pytest.approx(service["suffers_ms"], rel=1e-3)
 
 
 def test_a_replay_has_a_decision_an_interval(folder: Path) -> None:

@@ -61,7 +61,7 @@ class Blame:
     """`measured_ms` and the twin's `predicted_ms` (with 90 % bounds); the causes add up to `suffers_ms` and `e_s`.
 
     `alone_ms` is what it would take without neighbours and without a limit of its own. What is suffered counts from
-    there, or from the target where it can't be met alone.
+    there, or from the target where it can't be met alone. Who hardly suffers has no causes, and `suffers_ms` is 0.
     """
 
     service: str
@@ -179,7 +179,7 @@ def blamed(
     if scene.throttled.get(victim, 0.0) >= STOPPED and causes and causes[0].culprit != victim:
         unknown = Cause(None, UNKNOWN, suffers, entropy, 0.0)  # its limit stopped it, and the twin does not see by what
         return Blame(victim, measured, now, low, high, alone, suffers, entropy, (unknown,), explained=False)
-    return Blame(victim, measured, now, low, high, alone, suffers, entropy, causes, explained)
+    return Blame(victim, measured, now, low, high, alone, suffers if causes else 0.0, entropy, causes, explained)
 
 
 def _causes(
