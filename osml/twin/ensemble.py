@@ -13,7 +13,7 @@ from osml.simulator.columns import FloatArray
 from osml.simulator.models import JobModel, MemoryBehaviour, PlatformModel, ServiceModel
 from osml.simulator.state import Grant, Node
 from osml.twin.machine import grant_in_force
-from osml.twin.prior import LIMITS, MACHINE, MEMORY
+from osml.twin.prior import FOOTPRINT_MIB, LIMITS, MACHINE, MEMORY
 from osml.twin.scenes import Tenant
 
 Key = tuple[str, str]
@@ -24,7 +24,6 @@ _TABLES = 1.08
 """Percentile tables are made for powers of this number of cv2: others are at most 4 % away."""
 
 _QUEUE_S = 30.0
-_FOOTPRINT_MIB = 1000.0
 _SWITCH_COST = 0.01
 
 
@@ -80,7 +79,7 @@ def _on_grid(cv2: float) -> float:
 
 def _memory(values: Mapping[Key, float], name: str) -> MemoryBehaviour:
     numbers = {key: values[name, key] for key in MEMORY}
-    return MemoryBehaviour(**numbers, footprint_mib=values.get((name, "footprint_mib"), _FOOTPRINT_MIB), power=1.0)
+    return MemoryBehaviour(**numbers, footprint_mib=values.get((name, "footprint_mib"), FOOTPRINT_MIB), power=1.0)
 
 
 def threads_of(tenant: Tenant, values: Mapping[Key, float]) -> int:

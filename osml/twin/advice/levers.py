@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from osml.base.failure import InputError
 from osml.twin import edits
@@ -73,9 +73,6 @@ def levers_for(ensemble: Ensemble, scene: Scene, victim: str, *, members: int = 
     """What each lever gives a service in a scene, the best first."""
     some = ensemble.some(members)
     world = world_of(some, some.size // 2, scene)
-    quotas = [world_of(some, at, scene).grants[victim].cpu_quota for at in range(some.size)]
-    if any(quota is not None for quota in quotas):
-        world = replace(world, grants=world_of(some, next(a for a, q in enumerate(quotas) if q), scene).grants)
     found: list[Lever] = []
     before = outcomes_of(some, [scene], members=members)
     for name, edit in _levers(world, some, victim).items():
