@@ -13,8 +13,9 @@ from osml.decide.registry import policy_names
 from osml.domain import Partition
 from osml.records import Record
 from osml.simulator.columns import FloatArray
-from osml.twin.closed import MEMBERS, Recorded, run_along
+from osml.twin.closed import MEMBERS, run_along
 from osml.twin.document import Twin, check_machine
+from osml.twin.recorded import Recorded
 from osml.twin.scenes import check_one_cache
 from osml.twin.trajectory import names_of
 

@@ -14,11 +14,12 @@ from osml.domain import Decision, KnobRange, Knobs, Latency, Observation, Outcom
 from osml.policies.unmanaged import Unmanaged, UnmanagedState
 from osml.records import Line, Record
 from osml.simulator.load_traces import loads_at
-from osml.twin.closed import Recorded, RecordedState, loads_along, outcomes_under, run_along
+from osml.twin.closed import loads_along, outcomes_under, run_along
 from osml.twin.closed_replay import consequences
 from osml.twin.ensemble import Ensemble
 from osml.twin.fit import drawn
 from osml.twin.make import made
+from osml.twin.recorded import Recorded, RecordedState
 from osml.twin.scenes import rate_of, scenes_of
 from osml.twin.whatif import chosen_scenes, compared, outcomes_of
 from osml.twin.world import LONGEST_MS

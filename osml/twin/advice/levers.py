@@ -10,7 +10,7 @@ from osml.twin import edits
 from osml.twin.edits import Edit
 from osml.twin.ensemble import Ensemble
 from osml.twin.scenes import Scene
-from osml.twin.whatif import changes, outcomes_of
+from osml.twin.whatif import changes, measured_in, outcomes_of
 from osml.twin.world import World, world_of
 
 MEMBERS = 16
@@ -74,6 +74,7 @@ def levers_for(ensemble: Ensemble, scene: Scene, victim: str, *, members: int = 
     some = ensemble.some(members)
     world = world_of(some, some.size // 2, scene)
     found: list[Lever] = []
+    measured = measured_in(some, [scene], victim) or 0.0  # what it stays at where the twin cannot tell a change
     before = outcomes_of(some, [scene], members=members)
     for name, edit in _levers(world, some, victim).items():
         try:
@@ -82,13 +83,10 @@ def levers_for(ensemble: Ensemble, scene: Scene, victim: str, *, members: int = 
             continue
         own = next(one for one in changed if one.name == victim)
         gain, low, high = own.gain
+        after = measured if own.after is None else own.after
         speeds = [one.ratio for one in changed if one.kind == "be" and one.ratio is not None]
-        found.append(
-            Lever(
-                name, gain, low, high, own.after or 0.0, sum(speeds) / len(speeds) if speeds else None,
-                _available(name, some),
-            )
-        )  # fmt: skip
+        speed = sum(speeds) / len(speeds) if speeds else None
+        found.append(Lever(name, gain, low, high, after, speed, _available(name, some)))
     return sorted(found, key=lambda one: -one.gain)
 
 
