@@ -22,7 +22,7 @@ class CauseNow(Struct, frozen=True):
 
     `culprit` is a neighbour, or the service itself for its own limit or load; None where nobody can be named.
     `confidence` is the share of the predictions in which it has a part of at least 10 %. It is None where nothing was
-    measured of what the culprit needs of the cache and the memory.
+    measured of what the culprit needs of the cache and the memory, and for the cache of a machine that has several.
     """
 
     culprit: str | None

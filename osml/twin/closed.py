@@ -125,7 +125,8 @@ def run_along(
     latency, entropy = np.full((known.size, count, len(names)), np.nan), np.full((known.size, count), np.nan)
     partitions: list[Partition] = []
     interval_s = record.lines[0].observation.interval_s
-    loads, limits = loads_along(record, known.rates, interval_s), tenants_of(record)
+    loads = loads_along(record, known.rates, interval_s)
+    limits = [*known.tenants, *tenants_of(record)]  # those of the record win
     for member in range(known.size):
         node = node_of(known, member)
         original = _original(known, member, node, loads, limits)

@@ -87,8 +87,8 @@ def unknown_of(ensemble: Ensemble, before: Ensemble, scenes: tuple[Scene, ...], 
         )
     if (caches := caches_of(ensemble.platform)) > 1:
         said.append(
-            f"cache: this machine has {caches} last-level caches, the twin has one, so blame and levers of the cache "
-            "can't be trusted"
+            f"cache: this machine has {caches} last-level caches, the twin has one, so blame of the cache, and "
+            "levers of cache and memory bandwidth, can't be trusted"
         )
     said += [f"{one.name}: nothing can be learned of it, it had no load" for one in ensemble.tenants
              if one.kind == "lc" and not ensemble.rates.get(one.name)]  # fmt: skip

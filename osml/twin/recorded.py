@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from osml.allocation.policy import Plan
-from osml.domain import Observation, Partition, Platform, Reason, partition_error
+from osml.domain import Assignment, Observation, Partition, Platform, Reason, partition_error
 from osml.policies.unmanaged import shared_by_all
 from osml.records import Record, only_watched
 
@@ -48,17 +48,21 @@ def _in_force(record: Record) -> list[Partition | None]:
     """What was in force after each interval, as the agent reports it with the next one; None where nothing was set.
 
     A decision may have been refused or undone, and without one the agent holds what it has. Where it does not know what
-    is in force, as after others came or went, what it said last goes on. After the last interval there is only what was
-    decided on it.
+    is in force, as after others came or went, what it said last goes on, as long as the assignments are those of then:
+    a fallback may have released them. After the last interval there is only what was decided on it.
     """
     found: list[Partition | None] = []
     held: Partition | None = None
+    with_it: dict[str, Assignment] = {}
     for line in record.lines:
         seen = line.observation
+        now = {one.service: one for one in seen.assignments}
         if only_watched(seen):
             held = None
         elif seen.partition is not None:
-            held = seen.partition
+            held, with_it = seen.partition, now
+        elif any(now[name] != with_it[name] for name in now.keys() & with_it.keys()):
+            held = None
         found.append(held)
     last = record.lines[-1]
     decided = None if only_watched(last.observation) or last.decision is None else last.decision.partition

@@ -105,7 +105,7 @@ def test_a_record_that_was_only_watched_has_everything_shared() -> None:
 
 def test_loads_change_with_the_intervals_of_the_record() -> None:
     """1.0003 added to itself is not its multiple."""
-    record, interval_s, rates = watched(), 1.0003, {"service-1": 1e4}
+    record, interval_s, rates = watched(), 1.0003, {"service-1": 1e6}
     trace = loads_along(record, rates, interval_s)["service-1"]
     assert not isinstance(trace, float)
     time_s = expected = 0.0
@@ -208,18 +208,6 @@ class Watching(Unmanaged):
         return super().decide(observation, state)
 
 
-def test_a_service_keeps_the_limit_of_its_own_under_a_policy() -> None:
-    """Unmanaged is what the agent watched: nothing changes for anybody, and least for who has a limit."""
-    busy = max(line.observation.services[0].counters.cpu_usage_cores or 0.0 for line in watched().lines)
-    twin = made(watched(), seed=1, members=16, quotas={"service-1": 1.5 * busy})
-    scenes = chosen_scenes(twin.scenes)[:1]
-    after = outcomes_under(twin.ensemble, scenes, "unmanaged", members=2)
-    found = compared(twin.ensemble, scenes, outcomes_of(twin.ensemble, scenes, members=2), after)
-    assert {one.name for one in found} == set(NAMES)
-    for one in found:
-        assert one.ratio == pytest.approx(1.0, abs=0.25), one
-
-
 def test_a_target_for_the_mean_is_compared_with_means() -> None:
     """The tail of a service is far above its mean: compared with it, every policy made it slower."""
     lines = [
@@ -242,3 +230,18 @@ def test_a_decision_cannot_lift_the_limit_of_its_own() -> None:
     target = twin.ensemble.tenant("service-1").target_ms
     assert target is not None
     assert shown[0]["service-1"] > 10 * target
+
+
+def test_what_the_agent_gave_back_while_the_server_was_silent_is_not_in_force() -> None:
+    """Its fallback released the allocation: from then on all share all, until a decision is applied again."""
+    record = managed()
+    lines = list(record.lines)
+    every = lines[0].observation.platform.cpus
+    for at in range(20, 40):
+        seen = lines[at].observation
+        free = [replace(one, cpus=every, way_mask=None) for one in seen.assignments]
+        lines[at] = Line(replace(seen, partition=None, assignments=free), None)
+    found = Recorded(Record(lines))._partitions
+    assert found[10] is not None
+    assert found[20:38] == [None] * 18
+    assert found[45] is not None

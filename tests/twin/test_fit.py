@@ -158,6 +158,16 @@ def test_who_is_not_there_does_not_press_on_the_others() -> None:
     assert np.nanmean(half[:, 70:] - full[:, 70:]) < -0.01
 
 
+def test_who_stays_keeps_its_queue_and_cache_when_another_goes_and_comes() -> None:
+    whole, lines = watched(), list(watched().lines)
+    seen = lines[80].observation
+    left = [one for one in seen.services if one.name != "job-1"]
+    lines[80] = Line(msgspec.structs.replace(seen, services=left), lines[80].decision)
+    ensemble = made(whole, seed=1, members=16).ensemble.some(2)
+    full, half = along(ensemble, whole), along(ensemble, Record(lines))
+    assert np.nanmax(np.abs(half[:, 82:86] - full[:, 82:86])) < 0.1
+
+
 def test_what_was_applied_is_told_line_by_line() -> None:
     """A day of watching and then one of managing: allocations count where they were in force."""
     watching, applied = watched(), managed()

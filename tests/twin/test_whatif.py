@@ -72,7 +72,7 @@ def test_who_comes_twice_has_two_names_and_brings_its_own_limit() -> None:
 def test_who_moves_brings_the_limit_of_its_own() -> None:
     record = watched()
     ensemble = drawn(record, scenes_of(record), {"service-1": 2.5}, 2, np.random.default_rng(0))
-    comes = edits.added(mover(ensemble, scenes_of(record)[0], "service-1"))
+    comes = edits.added(mover(ensemble, scenes_of(record)[:1], "service-1"))
     grants = comes(_world(PLATFORM), 1).grants
     assert (grants["service-1"].cpu_quota, grants["stream"].cpu_quota) == (2.5, None)
 

@@ -61,7 +61,8 @@ class Blame:
     """`measured_ms` and the twin's `predicted_ms` (with 90 % bounds); the causes add up to `suffers_ms` and `e_s`.
 
     `alone_ms` is what it would take without neighbours and without a limit of its own. What is suffered counts from
-    there, or from the target where it can't be met alone. Who hardly suffers has no causes, and `suffers_ms` is 0.
+    there, or from the target where it can't be met alone. Who hardly suffers has no causes, and `suffers_ms` is 0;
+    `e_s` stays that of what was measured.
     """
 
     service: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,9 +85,19 @@ def _moves(twin: Twin, given: Names) -> list[tuple[Twin, list[str]]]:
     return list(found.values())
 
 
-def mover(ensemble: Ensemble, scene: Scene, name: str) -> Newcomer:
-    """A tenant of a twin as it comes to another machine, member by member: with its load, and its own CPU limit."""
+def mover(ensemble: Ensemble, scenes: Sequence[Scene], name: str) -> Newcomer:
+    """A tenant of a twin as it comes to another machine, member by member: with its load, and its own CPU limit.
+
+    The load is the mean of the scenes in which it has one. InputError where a service has none.
+    """
     tenant = ensemble.tenant(name)
+    busy = [scene for scene in scenes if scene.rates.get(name)]
+    if tenant.kind == "lc" and not busy:
+        raise InputError(
+            f"'{name}' had no requests in these scenes, so nothing can be told of it on another machine; move another"
+        )
+    length = sum(len(scene.intervals) for scene in busy)
+    rate = sum(len(scene.intervals) * scene.rates[name] for scene in busy) / length if busy else None
 
     def values_of(member: int) -> Mapping[tuple[str, str], float]:
         return ensemble.values(member % ensemble.size)
@@ -100,4 +110,4 @@ def mover(ensemble: Ensemble, scene: Scene, name: str) -> Newcomer:
     def quota(member: int) -> float | None:
         return quota_of(ensemble, values_of(member), name)
 
-    return Newcomer(model, scene.rates.get(name), tenant.percentile, quota=quota)
+    return Newcomer(model, rate, tenant.percentile, quota=quota)

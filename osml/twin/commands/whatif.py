@@ -96,7 +96,7 @@ def whatif(
     called = [f"policy {policy}"] if policy else [name for name, _ in todo]
     with working("predicting, some seconds"), refused():
         found = _under(ensemble, scenes, policy) if policy else changes(ensemble, scenes, [edit for _, edit in todo])
-        elsewhere = [_comes(ensemble, scenes[0], there, names) for there, names in asked.moves]
+        elsewhere = [_comes(ensemble, scenes, there, names) for there, names in asked.moves]
     if json:
         print_json(_document(known, called, found, elsewhere))
         return
@@ -112,10 +112,10 @@ def _under(ensemble: Ensemble, scenes: list[Scene], policy: str) -> list[Change]
     return compared(ensemble, scenes[:2], before, after)
 
 
-def _comes(ensemble: Ensemble, scene: Scene, there: Twin, names: list[str]) -> tuple[str, list[Change]]:
+def _comes(ensemble: Ensemble, scenes: list[Scene], there: Twin, names: list[str]) -> tuple[str, list[Change]]:
     """What it is called that these come to the machine of another twin together, and what it changes there."""
     comes = f"{there.node}: {', '.join(names)} {'comes' if len(names) == 1 else 'come'}"
-    coming = [edits.added(mover(ensemble, scene, name)) for name in names]
+    coming = [edits.added(mover(ensemble, scenes, name)) for name in names]
     return comes, changes(there.ensemble, chosen_scenes(there.scenes), coming)
 
 
