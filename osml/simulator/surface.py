@@ -44,8 +44,8 @@ def p99_ms(flow: Flow) -> float:
 
 
 def tail_ms(flow: Flow, percentile: str) -> float:
-    """The tail that a target speaks of ("p50", "p95", "p99"); infinite where nothing was completed."""
-    found = {"p50": flow.p50_ms, "p95": flow.p95_ms, "p99": flow.p99_ms}[percentile]
+    """The latency that a target speaks of ("p50", "p95", "p99", "mean"); infinite where nothing was completed."""
+    found = {"p50": flow.p50_ms, "p95": flow.p95_ms, "p99": flow.p99_ms, "mean": flow.mean_ms}[percentile]
     return float("inf") if found is None else found
 
 

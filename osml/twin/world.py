@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from osml.simulator import columns as c
@@ -11,13 +11,11 @@ from osml.simulator.columns import FloatArray
 from osml.simulator.state import Grant, Node
 from osml.simulator.surface import solo_speed
 from osml.twin.ensemble import Ensemble, grants_for, node_of
-from osml.twin.forward import only, settled
+from osml.twin.forward import LATENCY_COLUMNS, only, settled
 from osml.twin.scenes import Scene
 
 LONGEST_MS = 60_000.0
 """Latencies beyond a minute are all the same: nobody waits for them."""
-
-_COLUMN = {"p50": c.F_P50_MS, "p95": c.F_P95_MS, "p99": c.F_P99_MS, "mean": c.F_MEAN_MS}
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ def flows_in(world: World) -> FloatArray:
 
 def tail_ms(row: FloatArray, percentile: str) -> float:
     """A latency in ms of a row of flows; LONGEST_MS where nothing was answered."""
-    value = float(row[_COLUMN[percentile]])
+    value = float(row[LATENCY_COLUMNS[percentile]])
     return min(value, LONGEST_MS) if math.isfinite(value) and value > 0 else LONGEST_MS
 
 
@@ -75,8 +73,3 @@ def outcome(world: World) -> dict[str, float]:
             job = world.node.jobs[at - len(world.node.services)]
             found[name] = float(rows[at, c.F_INSTRUCTIONS]) / 1e9 / solo_speed(world.node.platform, job)[1]
     return found
-
-
-def busiest(scenes: Sequence[Scene], count: int) -> list[Scene]:
-    """The scenes that lasted longest."""
-    return sorted(scenes, key=lambda scene: (-len(scene.intervals), scene.intervals[0]))[:count]
