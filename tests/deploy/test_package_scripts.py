@@ -80,7 +80,9 @@ def test_a_removal_without_configuration_and_journal_has_nothing_to_restore(mach
     assert not machine.asked.exists()
 
 
-def test_a_removal_stops_the_agent_first_and_the_plugin_after_the_restore(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_removal_stops_the_agent_first_and_the_plugin_after_the_restore(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     machine.agent_that_ends_with(0)
     (machine.folder / "run/systemd/system").mkdir(parents=True)
     programs = machine.folder / "programs"
