@@ -21,14 +21,14 @@ _SLOWEST_LOG = math.log(1e7)
 LATENCY_COLUMNS = {"p50": c.F_P50_MS, "p95": c.F_P95_MS, "p99": c.F_P99_MS, "mean": c.F_MEAN_MS}
 
 
-def settled(node: Node, grants: Sequence[Grant], rates: Mapping[str, float]) -> FloatArray:
-    """Settled flows of all tenants, (tenants, FLOW_COLUMNS), at these requests/s."""
+def settled(node: Node, grants: Sequence[Grant], rates: Mapping[str, float], seconds: float = SETTLED_S) -> FloatArray:
+    """Settled flows of all tenants, (tenants, FLOW_COLUMNS), at these requests/s. Queues grow for `seconds`."""
     plan = plan_of(node, grants)
     n = len(node.tenants)
     flows = np.empty((n, c.FLOW_COLUMNS))
     settle_node(
         node.platform_row, node.tenant_rows, node.tables, plan.limits, plan.users, plan.masks,
-        np.array([rates.get(name, 0.0) for name in node.names]), SETTLED_S, np.empty((n, c.STATE_COLUMNS)),
+        np.array([rates.get(name, 0.0) for name in node.names]), seconds, np.empty((n, c.STATE_COLUMNS)),
         np.empty((n, node.platform.ways)), flows, room_for(node),
     )  # fmt: skip
     return flows

@@ -13,6 +13,7 @@ import numpy as np
 from osml.base.failure import InputError
 from osml.twin.edits import Edit
 from osml.twin.ensemble import Ensemble
+from osml.twin.forward import SETTLED_S
 from osml.twin.scenes import Scene, Tenant
 from osml.twin.world import outcome, world_of
 
@@ -73,9 +74,10 @@ Outcomes = list[dict[str, float]]
 
 
 def outcomes_of(
-    ensemble: Ensemble, scenes: Sequence[Scene], edits: Sequence[Edit] = (), *, members: int = MEMBERS
-) -> list[Outcomes]:
-    """What every member shows in every scene after these edits."""
+    ensemble: Ensemble, scenes: Sequence[Scene], edits: Sequence[Edit] = (), *, members: int = MEMBERS,
+    seconds: float = SETTLED_S,
+) -> list[Outcomes]:  # fmt: skip
+    """What every member shows in every scene, `seconds` after these edits."""
     some = ensemble.some(members)
     found: list[Outcomes] = []
     for member in range(some.size):
@@ -84,7 +86,7 @@ def outcomes_of(
             world = world_of(some, member, scene)
             for edit in edits:
                 world = edit(world, member)
-            shown.append(outcome(world))
+            shown.append(outcome(world, seconds))
         found.append(shown)
     return found
 

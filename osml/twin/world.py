@@ -11,7 +11,7 @@ from osml.simulator.columns import FloatArray
 from osml.simulator.state import Grant, Node
 from osml.simulator.surface import solo_speed
 from osml.twin.ensemble import Ensemble, grants_for, node_of
-from osml.twin.forward import LATENCY_COLUMNS, only, settled
+from osml.twin.forward import LATENCY_COLUMNS, SETTLED_S, only, settled
 from osml.twin.scenes import Scene
 
 LONGEST_MS = 60_000.0
@@ -51,9 +51,9 @@ def world_of(ensemble: Ensemble, member: int, scene: Scene) -> World:
     return World(node, {name: grants[name] for name in node.names}, scene.rates, percentiles)
 
 
-def flows_in(world: World) -> FloatArray:
-    """Settled flows, (tenants, FLOW_COLUMNS)."""
-    return settled(world.node, [world.grants[name] for name in world.node.names], world.rates)
+def flows_in(world: World, seconds: float = SETTLED_S) -> FloatArray:
+    """Settled flows, (tenants, FLOW_COLUMNS); the queue of who gets more than it bears has grown for `seconds`."""
+    return settled(world.node, [world.grants[name] for name in world.node.names], world.rates, seconds)
 
 
 def tail_ms(row: FloatArray, percentile: str) -> float:
@@ -62,9 +62,9 @@ def tail_ms(row: FloatArray, percentile: str) -> float:
     return min(value, LONGEST_MS) if math.isfinite(value) and value > 0 else LONGEST_MS
 
 
-def outcome(world: World) -> dict[str, float]:
+def outcome(world: World, seconds: float = SETTLED_S) -> dict[str, float]:
     """Latency in ms of every service at its target's percentile; speed of every job as a share of it alone."""
-    rows = flows_in(world)
+    rows = flows_in(world, seconds)
     found: dict[str, float] = {}
     for at, name in enumerate(world.node.names):
         if at < len(world.node.services):

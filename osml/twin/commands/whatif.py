@@ -12,7 +12,7 @@ from rich.table import Table
 from osml.base.failure import InputError
 from osml.decide.registry import policy_names
 from osml.twin import edits
-from osml.twin.closed import outcomes_under
+from osml.twin.closed import CONVERGED_S, JUDGED_S, MEMBERS, outcomes_under
 from osml.twin.commands.changes import Names, asked_of, missing, mover
 from osml.twin.commands.options import Json, out, print_json, refused, working
 from osml.twin.document import Twin, load
@@ -95,7 +95,10 @@ def whatif(
         raise InputError("--policy was given with other changes; ask for it alone")
     called = [f"policy {policy}"] if policy else [name for name, _ in todo]
     with working("predicting, some seconds"), refused():
-        found = _under(ensemble, scenes, policy) if policy else changes(ensemble, scenes, [edit for _, edit in todo])
+        if policy:
+            found = under_policy(ensemble, scenes[:2], policy)
+        else:
+            found = changes(ensemble, scenes, [edit for _, edit in todo])
         elsewhere = [_comes(ensemble, scenes, there, names) for there, names in asked.moves]
     if json:
         print_json(_document(known, called, found, elsewhere))
@@ -106,10 +109,11 @@ def whatif(
         _table(console, name, rows)
 
 
-def _under(ensemble: Ensemble, scenes: list[Scene], policy: str) -> list[Change]:
-    after = outcomes_under(ensemble, scenes[:2], policy)
-    before = outcomes_of(ensemble, scenes[:2], members=len(after))
-    return compared(ensemble, scenes[:2], before, after)
+def under_policy(ensemble: Ensemble, scenes: list[Scene], policy: str, members: int = MEMBERS) -> list[Change]:
+    """What a policy changes, at the same time after the loads began: the queue of who gets too much grows on."""
+    after = outcomes_under(ensemble, scenes, policy, members=members)
+    before = outcomes_of(ensemble, scenes, members=members, seconds=CONVERGED_S + JUDGED_S / 2)
+    return compared(ensemble, scenes, before, after)
 
 
 def _comes(ensemble: Ensemble, scenes: list[Scene], there: Twin, names: list[str]) -> tuple[str, list[Change]]:
