@@ -24,11 +24,11 @@ class Statistics {
   void sent(Nanos lateness) { lateness_.record(lateness); }
   void failed() { ++errors_; }
   // A request that nobody waits for any longer, an error too.
-  void given_up() {
+  void give_up() {
     ++errors_;
     ++given_up_;
   }
-  [[nodiscard]] std::uint64_t abandoned() const { return given_up_; }
+  [[nodiscard]] std::uint64_t given_up() const { return given_up_; }
   void restart(Nanos start);
 
   // Keys: interval_s, mean_ms, p50_ms, p95_ms, p99_ms, requests_per_s, samples, lateness_p50_ms, lateness_p99_ms,

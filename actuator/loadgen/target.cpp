@@ -97,8 +97,8 @@ void Target::failed() {
 }
 
 void Target::abandon() {
-  interval_.given_up();
-  phase_.given_up();
+  interval_.give_up();
+  phase_.give_up();
 }
 
 void Target::lose(Slot& slot, Nanos now) {
@@ -166,7 +166,7 @@ nlohmann::json Target::phase(Nanos now) {
   nlohmann::json result = phase_.to_json(now);
   result["offered_per_s"] = schedule_.rate();
   result["unanswered"] = unanswered();
-  result["given_up"] = phase_.abandoned();
+  result["given_up"] = phase_.given_up();
   result["histogram"] = phase_.latencies();
   phase_.restart(now);
   return result;

@@ -277,6 +277,36 @@ TEST_F(ActuatorRestoreTest, WhatWasGivenBackIsNotUndoneLater) {
   EXPECT_TRUE(journal()["pending"].empty());
 }
 
+TEST_F(ActuatorRestoreTest, WhoHoldsTheResctrlTreeKeepsNoCpusInForce) {
+  apply_and_leave();
+  tree_.resctrl();
+  auto actuator = Actuator::open(config_);
+  ASSERT_TRUE(actuator) << actuator.error().message;
+  EXPECT_EQ(cpus("a"), "0-4");
+  const auto lock = lock_exclusive(tree_ / "resctrl", std::chrono::milliseconds(0));
+  ASSERT_TRUE(lock) << lock.error().message;
+  EXPECT_TRUE(actuator->restore()) << "nothing of resctrl was set";
+  EXPECT_EQ(cpus("a"), "");
+  EXPECT_TRUE(journal()["originals"].empty());
+}
+
+TEST_F(ActuatorRestoreTest, ABackendThatTakesOverRestoresTheOtherOne) {
+  fs::remove(tree_ / "cgroup/a/cpuset.cpus");
+  tree_.write("cgroup/cpuset/a/cpuset.cpus", "0-7\n").write("cgroup/cpuset/a/cgroup.procs", "10\n");
+  tree_.write("cgroup/cpuset/a/tasks", "10\n");
+  auto actuator = Actuator::open(config_);
+  ASSERT_TRUE(actuator) << actuator.error().message;
+  const Outcome outcome = actuator->apply(decision_);
+  ASSERT_EQ(outcome.status, OutcomeStatus::Applied) << outcome.message;
+  ASSERT_EQ(tree_.text("cgroup/cpuset/a/cpuset.cpus"), "0-4");
+  tree_.write("cgroup/a/cpuset.cpus", "\n");  // systemctl set-property a AllowedCPUs=...
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(tree_.text("cgroup/cpuset/a/cpuset.cpus"), "0-7");
+  EXPECT_EQ(cpus("a"), "0-4") << "what was decided holds";
+  ASSERT_TRUE(actuator->restore());
+  EXPECT_EQ(cpus("a"), "");
+}
+
 TEST_F(ActuatorRestoreTest, WhatCannotBeUndoneKeepsNobodyElse) {
   const auto interrupt = [this] {
     tree_.resctrl().write("state/journal.json", R"({"version": 1, "pending": [

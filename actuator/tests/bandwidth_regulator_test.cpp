@@ -305,6 +305,18 @@ TEST_F(RegulatedNodeTest, ThrottlesInMbpsWhereThereIsNoMba) {
   EXPECT_EQ(actuator->apply(decision_).status, OutcomeStatus::Refused);
 }
 
+TEST_F(RegulatedNodeTest, EqualsWithoutABudgetMayShareAGroup) {
+  tree_.write("resctrl/info/L3/num_closids", "2\n");
+  auto actuator = Actuator::open(config_);
+  ASSERT_TRUE(actuator) << actuator.error().message;
+  decision_.partition.regions = {{{"lc", "be"}, 8, 20}};
+  decision_.assignments = {{"lc", {}, {}, {}, 0xff, {}}, {"be", {}, {}, {}, 0xff, {}}};
+  const Outcome equals = actuator->apply(decision_);
+  EXPECT_NE(equals.status, OutcomeStatus::Refused) << equals.message;
+  for (Assignment& assignment : decision_.assignments) assignment.mba = 9000;
+  EXPECT_EQ(actuator->apply(decision_).status, OutcomeStatus::Refused) << "a budget is counted by its own group";
+}
+
 TEST_F(RegulatedNodeTest, SwitchedOffItSaysWhatCouldBeDone) {
   config_.bandwidth.regulator = false;
   config_.roots.budgets.clear();

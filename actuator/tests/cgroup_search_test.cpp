@@ -44,11 +44,13 @@ TEST_P(CgroupSearchTest, FindsUnitsInTheirSlices) {
   group("system.slice/redis.service");
   group("system.slice/system-web.slice/web@2.service");
   group("lc.slice/lc-fast.slice/_cpu.service");
+  group("system.slice/misc.service");
   group("user.slice/user-1000.slice/user@1000.service/app.slice/evil.service");
   const Roots roots = tree_.roots();
   EXPECT_EQ(find_unit(roots, "redis.service"), "system.slice/redis.service");
   EXPECT_EQ(find_unit(roots, "web@2.service"), "system.slice/system-web.slice/web@2.service");
   EXPECT_EQ(find_unit(roots, "cpu.service"), "lc.slice/lc-fast.slice/_cpu.service");
+  EXPECT_EQ(find_unit(roots, "misc.service"), "system.slice/misc.service") << "systemd does not escape all controllers";
   EXPECT_EQ(find_unit(roots, "lc-fast.slice"), "lc.slice/lc-fast.slice");
   EXPECT_EQ(find_unit(roots, "evil.service"), "") << "a user made it, not systemd";
   EXPECT_EQ(find_unit(roots, "redis"), "");
@@ -93,6 +95,16 @@ TEST_P(CgroupSearchTest, FindsContainersOfDockerByIdAndByName) {
   group("docker/" + id.substr(0, 20) + std::string(44, 'c'));
   EXPECT_EQ(finder.find(roots, id.substr(0, 14)).why,
             "several containers have an id that begins with " + id.substr(0, 14));
+  EXPECT_EQ(finder.find(roots, "search").path, "docker/" + id);
+  // Renamed, and another one has its name.
+  const std::string next(64, 'd');
+  tree_.write("docker/containers/" + id + "/config.v2.json", R"({"ID": "x", "Name": "/search-old"})");
+  tree_.write("docker/containers/" + next + "/config.v2.json", R"({"Name": "/search"})");
+  group("docker/" + next);
+  EXPECT_EQ(finder.find(roots, "search").path, "docker/" + next);
+  fs::remove_all(tree_ / "docker/containers" / next);
+  for (const fs::path& root : hierarchies(roots)) fs::remove_all(root / "docker" / next);
+  tree_.write("docker/containers/" + id + "/config.v2.json", R"({"ID": "x", "Name": "/search"})");
   EXPECT_EQ(finder.find(roots, "search").path, "docker/" + id);
   // Made anew under the same name.
   const std::string fresh(64, 'e');

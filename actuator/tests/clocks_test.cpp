@@ -420,6 +420,18 @@ TEST_F(ClocksTest, AClockThatIsHeldDownIsSaid) {
               HasSubstr("1 of 4 domains, such as cpufreq/policy6 with 1000 MHz instead of 1500"));
 }
 
+TEST_F(ClocksTest, AClockThatIsHeldDownIsNoChange) {
+  auto actuator = Actuator::open(config_);
+  ASSERT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
+  const auto before = *actuator->read();
+  set(4, "scaling_max_freq", "1200000");
+  EXPECT_EQ(*actuator->read(), before);
+  EXPECT_EQ(actuator->apply(decision_).status, OutcomeStatus::Unchanged);
+  divide("0-3", {}, "4-7", 2000);
+  EXPECT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied) << "another limit is written";
+  EXPECT_EQ(clocks(), "3600 3600 2000 2000");
+}
+
 TEST_F(ClocksTest, ADomainThatComesBackGetsItsLimitAgain) {
   auto actuator = Actuator::open(config_);
   ASSERT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);

@@ -70,6 +70,40 @@ TEST(AffinityTest, BindsEveryThreadAndPutsEachBack) {
   ASSERT_TRUE(knob.restore(snapshot));
 }
 
+TEST(AffinityTest, WhoWasBornSinceGetsWhatAllWereFoundWith) {
+  ChildProcess child;
+  AffinityKnob knob(Roots{}, child.match());
+  const std::string before = *knob.read();
+  if (before == first_cpu(before)) GTEST_SKIP() << "this machine has one CPU";
+  const std::string one = first_cpu(before);
+  ASSERT_TRUE(knob.write(one));
+  const ChildProcess later;
+  Tree tree;
+  tree.write("cgroup/cgroup.controllers", "cpuset\n");
+  tree.write("cgroup/x/cgroup.procs", std::to_string(child.match().pids[0]) + "\n");
+  Roots roots = tree.roots();
+  roots.proc = "/proc";
+  Match cgroup;
+  cgroup.cgroup = "x";
+  AffinityKnob of_cgroup(roots, cgroup);
+  const std::string snapshot = *of_cgroup.snapshot();
+  tree.write("cgroup/x/cgroup.procs",
+             std::to_string(child.match().pids[0]) + "\n" + std::to_string(later.match().pids[0]) + "\n");
+  ASSERT_TRUE(of_cgroup.restore(snapshot));
+  EXPECT_EQ(*of_cgroup.read(), one);
+}
+
+TEST(AffinityTest, AStrangerWithTheIdOfAServiceIsLeftAlone) {
+  ChildProcess child;
+  AffinityKnob knob(Roots{}, child.match());
+  const std::string before = *knob.read();
+  if (before == first_cpu(before)) GTEST_SKIP() << "this machine has one CPU";
+  ASSERT_TRUE(knob.write(first_cpu(before)));
+  const std::string of_another = std::to_string(child.match().pids[0]) + " 1 " + before + "\n";
+  ASSERT_TRUE(knob.restore(of_another));
+  EXPECT_EQ(*knob.read(), first_cpu(before));
+}
+
 TEST(AffinityTest, AThreadThatCannotBePutBackKeepsNoOther) {
   ChildProcess child;
   AffinityKnob knob(Roots{}, child.match());

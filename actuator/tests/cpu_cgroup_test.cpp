@@ -44,6 +44,20 @@ TEST(Cgroup2Test, LessThanAskedForIsAnError) {
   EXPECT_NE(written.error().message.find("the agent set CPUs 0-3, but the kernel allows 0-1"), std::string::npos);
 }
 
+TEST(Cgroup2Test, ReadsWhatIsInForceWhereACgroupAboveHasFewerCpus) {
+  Tree tree;
+  tree.cgroup2("x", 10).write("cgroup/cpuset.cpus.effective", "0-7\n");
+  tree.write("cgroup/x/cpuset.cpus", "4-7\n").write("cgroup/x/cpuset.cpus.effective", "4-7\n");
+  Cgroup2Cpuset cpus(tree.roots(), at("x"));
+  EXPECT_EQ(*cpus.in_force(), "4-7");
+  tree.write("cgroup/x/cpuset.cpus.effective", "0-3\n");
+  EXPECT_EQ(*cpus.in_force(), "0-3");
+  EXPECT_EQ(*cpus.read(), "4-7") << "a decision that says so changes nothing";
+  // A CPU that is offline is nobody's decision.
+  tree.write("cgroup/cpuset.cpus.effective", "0-6\n").write("cgroup/x/cpuset.cpus.effective", "4-6\n");
+  EXPECT_EQ(*cpus.in_force(), "4-7");
+}
+
 TEST(Cgroup2Test, SaysHowToEnableTheController) {
   Tree tree;
   tree.cgroup2("x", 10);

@@ -109,6 +109,7 @@ TEST_F(ExperienceCourierTest, AServerWithoutTheRouteIsAskedOnce) {
   fill(3);
   EXPECT_TRUE(turn(10));
   EXPECT_TRUE(buffer_.closed());
+  EXPECT_EQ(buffer_.dropped(), 3U);
   fill(300);
   for (int t = 11; t < 4000; t += 100) EXPECT_FALSE(turn(t));
   EXPECT_EQ(courier_->refused(), 0U);

@@ -101,6 +101,8 @@ TEST(GroupSharingTest, AGuestHasLostNoGroup) {
   const Outcome outcome = actuator->apply(decision);
   ASSERT_EQ(outcome.status, OutcomeStatus::Applied) << outcome.message;
   EXPECT_FALSE(osml::exists(tree / "resctrl/osml-lc")) << "lc is a guest of be";
+  EXPECT_EQ((*actuator->read())[0].way_mask, (*actuator->read())[1].way_mask) << "it has the ways of its host";
+  EXPECT_TRUE((*actuator->read())[0].way_mask);
   tree.write("cgroup/a/cpuset.cpus", "0-7\n");
   ASSERT_TRUE(actuator->reconcile());
   EXPECT_EQ(tree.text("cgroup/a/cpuset.cpus"), "0-7") << "what another program sets is the next decision's matter";
@@ -112,8 +114,60 @@ TEST(GroupSharingTest, TheEvenFallbackFitsIntoTheGroups) {
   const Config config = tree.config();
   auto actuator = Actuator::open(config);
   const Decision even = actuator->even_decision();
-  EXPECT_EQ(even.assignments[0].way_mask, 0xfffffU);
-  EXPECT_EQ(even.assignments[1].way_mask, 0xfffffU);
+  EXPECT_FALSE(even.assignments[0].way_mask) << "all share all, as found";
+  EXPECT_FALSE(even.assignments[1].way_mask);
+}
+
+TEST(GroupSharingTest, TheEvenFallbackIsRefusedForNoLimit) {
+  Tree tree;
+  tree.sysfs().cgroup2("a", 10).cgroup2("b", 20).resctrl().write("resctrl/info/MB/num_closids", "2\n");
+  Config config = tree.config();
+  config.services[0].spec.max_ways = 6;
+  config.services[0].spec.max_cores = 2;
+  config.services[1].spec.min_cores = 8;
+  auto actuator = Actuator::open(config);
+  ASSERT_TRUE(actuator) << actuator.error().message;
+  const Outcome outcome = actuator->apply(actuator->even_decision());
+  EXPECT_TRUE(took_effect(outcome)) << outcome.message;
+}
+
+// What a service that has gone left is no room while others are in its group.
+class GuestTest : public testing::Test {
+ protected:
+  GuestTest() {
+    tree_.sysfs().cgroup2("a", 10).cgroup2("b", 20).resctrl().write("resctrl/schemata", "    L3:0=fffff\n");
+    tree_.write("resctrl/info/L3/num_closids", "2\n");
+    tree_.write("resctrl/osml-be/schemata", "    L3:0=fffff\n").write("resctrl/osml-be/tasks", "");
+    for (const char* without : {"resctrl/info/MB", "proc/10", "proc/20"}) fs::remove_all(tree_ / without);
+    decision_.node = "n";
+    decision_.partition.regions = {{{"lc"}, 5, 10}, {{"be"}, 3, 10}};
+    decision_.assignments = {{"lc", "0-4", {}, {}, 0x3ff, {}}, {"be", "5-7", {}, {}, 0x3ff, {}}};
+  }
+  Tree tree_;
+  Decision decision_;
+};
+
+TEST_F(GuestTest, TheGroupOfAHostThatHasGoneIsTaken) {
+  const Config config = tree_.config();
+  auto actuator = Actuator::open(config);
+  ASSERT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
+  EXPECT_EQ(actuator->platform().max_groups, 2U);
+  fs::remove_all(tree_ / "cgroup/b");
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(actuator->platform().max_groups, 1U);
+}
+
+TEST_F(GuestTest, AConfigurationWithoutTheHostLeavesItsGroupToTheGuests) {
+  Config config = tree_.config();
+  {
+    auto actuator = Actuator::open(config);
+    ASSERT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
+  }
+  config.services.pop_back();
+  auto actuator = Actuator::open(config);
+  ASSERT_TRUE(actuator) << actuator.error().message;
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_TRUE(osml::exists(tree_ / "resctrl/osml-be"));
 }
 
 }  // namespace

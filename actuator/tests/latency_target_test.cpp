@@ -121,6 +121,8 @@ TEST(LatencyTargetTest, AMistakeRefusesThisObjectAloneByOneSentence) {
   EXPECT_THAT(with("latency", {{"prometheus", {{"port", 80}, {"path", "/a b"}}}}), HasSubstr("path: '/a b', expected"));
   EXPECT_THAT(with("latency", {{"prometheus", {{"port", 80}, {"labels", {{"a", "b,c=d"}}}}}}),
               HasSubstr("without commas"));
+  EXPECT_THAT(with("latency", {{"prometheus", {{"port", 80}, {"labels", {{"a=b", "c"}}}}}}),
+              HasSubstr("names of letters, digits and _"));
   EXPECT_THAT(with("class\n", "lc"), HasSubstr("spec.class? is not known")) << "nothing that a terminal obeys";
   const auto page = parse_targets(list({object({{"selector", selector()}}), object({}, "bad"),
                                         object({{"selector", selector()}}, "out", "elsewhere")}),

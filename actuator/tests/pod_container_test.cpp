@@ -65,6 +65,20 @@ TEST_F(PodContainerTest, WhatARuntimeOverwritesIsSetAgain) {
   actuator->expect_overwriting();
   ASSERT_TRUE(actuator->reconcile());
   EXPECT_EQ(cpus(scope_of("1a", 1)), "0-3");
+  tree_.write("cgroup/" + scope_of("1a", 1) + "/cpuset.cpus", "0-7\n");
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(cpus(scope_of("1a", 1)), "0-3") << "the runtime may have written after the first look";
+}
+
+TEST_F(PodContainerTest, ACpuThatCameBackIsNotForgottenWhereAContainerWasAskedAboutFirst) {
+  start("web-0", "1a", 1, 10);
+  auto actuator = open();
+  ASSERT_TRUE(actuator);
+  ASSERT_EQ(actuator->apply(decision("0-3")).status, OutcomeStatus::Applied);
+  tree_.write("sys/devices/system/cpu/online", "0-6\n").write("cgroup/" + scope_of("1a", 1) + "/cpuset.cpus", "0-2\n");
+  ASSERT_TRUE(actuator->look());
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(cpus(scope_of("1a", 1)), "0-3");
 }
 
 TEST_F(PodContainerTest, WhatAContainerHadAtItsStartIsPutBackAlsoWhereTheRuntimeMayHaveWritten) {

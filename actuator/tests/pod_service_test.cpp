@@ -214,6 +214,22 @@ TEST_F(PodServiceTest, CpusOfTheKubeletsCpuManagerAreLeftAloneUnlessTaken) {
   }
 }
 
+TEST_F(PodServiceTest, WhatAnAgentSetIsNobodysOwnAlsoUnderAnotherName) {
+  Pod& pod = start("web-0", "1a", 1, 10);
+  pod.guaranteed = true;
+  pod.containers[0].whole_cpus = 2;
+  {
+    auto actuator = open();
+    ASSERT_EQ(actuator->apply(decision("0-1")).status, OutcomeStatus::Applied);
+  }
+  config_.services[0].spec.name = "front";
+  auto actuator = open();
+  ASSERT_TRUE(actuator) << actuator.error().message;
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(absent_in_words(actuator->places()), "");
+  EXPECT_EQ(cpus(scope_of("1a", 1)), "") << "restored: nobody decided for the new name";
+}
+
 TEST_F(PodServiceTest, AWholePodIsLeftAloneUntilTheCpusOfItsContainersAreKnown) {
   config_.services[0].match.pod->container = "";
   Pod& pod = start("web-0", "1a", 1, 10);
@@ -291,6 +307,21 @@ TEST_F(AskingPodTest, APodThatAsksIsManagedBesideTheOthersAndLeavesNothing) {
   EXPECT_EQ(journal()["applied"].size(), 1U);
 }
 
+TEST_F(AskingPodTest, AGuaranteedPodStaysManagedUnderAnotherName) {
+  config_.services.clear();
+  Pod& pod = ask("web", "1a", 1, {{"class", "be"}, {"container", "app"}, {"service", "web"}});
+  pod.guaranteed = true;
+  pod.containers[0].whole_cpus = 2;
+  auto actuator = open();
+  ASSERT_EQ(actuator->apply(division({{"shop.web", "0-1"}})).status, OutcomeStatus::Applied);
+  kubelet_.list[0].asks["service"] = "front";
+  tree_.write("cgroup/" + slice_of("f1") + "/cgroup.procs", "");  // a reason to ask the kubelet
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(actuator->reconcile());
+  ASSERT_EQ(actuator->places().size(), 1U);
+  EXPECT_EQ(actuator->places()[0].service, "shop.front");
+  EXPECT_EQ(absent_in_words(actuator->places()), "");
+}
+
 TEST_F(AskingPodTest, ChangedAnnotationsAreFollowed) {
   config_.services.clear();
   ask("web", "1a", 1, {{"target-p99-ms", "10"}, {"latency", "datagram"}, {"container", "app"}});
@@ -332,14 +363,34 @@ TEST_F(AskingPodTest, AKubeletThatGoesAwayTakesNoServiceAlong) {
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(actuator->reconcile());
   EXPECT_EQ(actuator->places().size(), 1U);
   EXPECT_EQ(cpus(scope_of("2b", 2)), "4-7");
-  // Another agent knows nothing of it until the kubelet answers: it restores, and then manages it again.
+  // Another agent knows nothing of it until the kubelet answers: what is in force stays until then.
   actuator = Error{ErrorKind::Busy, "", 0};
   actuator = open();
   EXPECT_TRUE(actuator->places().empty());
-  EXPECT_EQ(cpus(scope_of("2b", 2)), "");
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(cpus(scope_of("2b", 2)), "4-7");
   kubelet_.away = false;
   ASSERT_TRUE(actuator->reconcile());
   EXPECT_EQ(actuator->places().size(), 1U);
+  EXPECT_EQ(cpus(scope_of("2b", 2)), "4-7");
+  EXPECT_EQ(journal()["applied"].size(), 1U);
+}
+
+TEST_F(AskingPodTest, WhatNobodyAsksForAnyMoreGoesWithTheKubeletsFirstAnswer) {
+  config_.services.clear();
+  ask("batch", "2b", 2, job);
+  auto actuator = open();
+  ASSERT_EQ(actuator->apply(division({{"shop.batch", "4-7"}})).status, OutcomeStatus::Applied);
+  actuator = Error{ErrorKind::Busy, "", 0};
+  kubelet_.list[0].asks.clear();
+  kubelet_.away = true;
+  actuator = open();
+  EXPECT_EQ(cpus(scope_of("2b", 2)), "4-7");
+  kubelet_.away = false;
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(cpus(scope_of("2b", 2)), "");
+  EXPECT_TRUE(journal()["originals"].empty());
+  EXPECT_TRUE(journal()["applied"].empty());
 }
 
 TEST_F(AskingPodTest, AKubeletThatTellsNoPodsTakesNoServiceAlong) {

@@ -52,6 +52,14 @@ TEST(ResctrlInfoTest, TellsMegabytesPerSecond) {
   for (const char* read : {"99", "101", "112"}) EXPECT_FALSE(knob.same(read, "100")) << read;
 }
 
+TEST(ResctrlInfoTest, MegabytesPerSecondAreNoPercentagesWhereTheOperatorLimitedAll) {
+  Tree tree;
+  tree.resctrl().write("resctrl/schemata", "MB:0=40000\nL3:0=fffff\n");
+  const auto info = read_info(tree.roots());
+  EXPECT_EQ(info->mb->unit, BandwidthUnit::Mbps);
+  EXPECT_EQ(info->mb->found, 40000U);
+}
+
 TEST(ResctrlInfoTest, CodeAndDataAreOneCache) {
   Tree tree;
   tree.write("resctrl/schemata", "L3CODE:0=ff\nL3DATA:0=ff\n");

@@ -204,6 +204,20 @@ TEST_F(TargetListerTest, WhatSomebodyPutsIntoOneNamespaceKeepsNobodyFromTheNext)
   }
 }
 
+TEST_F(TargetListerTest, ANamespaceThatAlwaysFailsKeepsNobodyFromTheNext) {
+  config_.kubelet.discover.namespaces = {"shop", "bank", "toys"};
+  answer("namespaces/shop/", http(500, "text/plain", "no"));
+  answer("namespaces/bank/", list(item("db", "bank")));
+  answer("namespaces/toys/", list(item("car", "toys")));
+  build();
+  pass(100);
+  EXPECT_THAT(names(), ElementsAre("bank/db", "toys/car"));
+  answer("namespaces/bank/", list(item("two", "bank")));
+  pass(200);
+  EXPECT_THAT(names(), ElementsAre("bank/two", "toys/car"));
+  EXPECT_FALSE(lister_->counts().up);
+}
+
 TEST_F(TargetListerTest, TheFirstListComesSoonHoweverRareTheyAre) {
   config_.kubelet.discover.latency_targets_every_s = 3600;
   build();

@@ -7,6 +7,7 @@ names; they go before the shipped ones.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable
 from functools import cache
@@ -68,6 +69,16 @@ def shipped_profiles() -> tuple[Profile, ...]:
         return ()
     texts = {file.name: file.read_bytes() for file in folder.iterdir() if file.name.endswith(".json")}
     return tuple(parse_profile(texts[name], name) for name in sorted(texts))
+
+
+def profiles_fingerprint() -> str:
+    """A digest of the operator's profiles, empty where there are none. InputError where their folder can't be used."""
+    usual_library()
+    given = os.environ.get(FOLDER_VARIABLE)
+    digest = hashlib.sha256()
+    for path in sorted(Path(given).glob("*.json")) if given else []:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16] if given else ""
 
 
 @cache

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 HIDDEN = "***"
-_WITH_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^\s@:/'\"]*):[^\s'\"]*@")
+_WITH_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^\s@:/'\"]*):\S*@")
 _TOKEN_ALONE = re.compile(r"(https?://)[^\s@:/'\"]+@")  # as user of a web address it is a token, not a name
-_PARAMETER = re.compile(r"([?&;](?:\w*password|passwd|pwd|\w*token|\w*secret|api_?key)=)[^&;#\s'\"]*", re.IGNORECASE)
+_PARAMETER = re.compile(r"([?&;](?:\w*password|passwd|pwd|\w*token|\w*secret|api_?key)=)[^&;#\s]*", re.IGNORECASE)
 
 
 def masked(text: str) -> str:

@@ -11,7 +11,7 @@ import msgspec
 
 from osml.base.failure import InputError
 from osml.domain import DRY_RUN, Decision, Observation, Partition, Platform, Service, usable_domains
-from osml.records import Line
+from osml.records import Line, only_watched
 
 _CELLS = 3
 
@@ -50,6 +50,7 @@ class Day(msgspec.Struct, frozen=True):
     free_cpus_least: float | None
     free_ways: float | None
     not_known: list[str]
+    only_watched: int  # intervals in which nothing was applied
 
 
 class _Watched:
@@ -81,7 +82,7 @@ class _Clock:
     """Time over the lines. The clock of the agent begins anew with each of its runs."""
 
     def __init__(self) -> None:
-        self.intervals = self.restarts = 0
+        self.intervals = self.restarts = self.watched = 0
         self.seconds = 0.0
         self.last: Observation | None = None
 
@@ -92,6 +93,7 @@ class _Clock:
             self.restarts += again
         self.last = now
         self.intervals += 1
+        self.watched += only_watched(now)
 
 
 class _Decided:
@@ -150,7 +152,7 @@ def summarise(lines: Iterator[Line | Exception], file: Path) -> Day:
     return Day(
         node=last.node,
         platform=last.platform.id,
-        dry_run=DRY_RUN in last.missing,
+        dry_run=clock.watched == clock.intervals,
         intervals=clock.intervals,
         seconds=round(clock.seconds, 6),
         restarts=clock.restarts,
@@ -164,19 +166,22 @@ def summarise(lines: Iterator[Line | Exception], file: Path) -> Day:
         free_cpus=round(median(cpus), 6) if cpus else None,
         free_cpus_least=round(min(cpus), 6) if cpus else None,
         free_ways=median(ways) if ways else None,
-        not_known=_not_known(last, watched, clock.intervals - decided.count, len(damaged)),
+        not_known=_not_known(clock, watched, clock.intervals - decided.count, len(damaged)),
+        only_watched=clock.watched,
     )
 
 
-def _not_known(last: Observation, watched: dict[str, _Watched], unanswered: int, damaged: int) -> list[str]:
+def _not_known(clock: _Clock, watched: dict[str, _Watched], unanswered: int, damaged: int) -> list[str]:
     out: list[str] = []
-    if DRY_RUN in last.missing:
+    if clock.watched:
+        when = "" if clock.watched == clock.intervals else f" in {clock.watched:,} of {clock.intervals:,} intervals"
         out.append(
-            "latencies under these allocations: nothing was applied, so all latencies are those of the node as it is; "
-            "a policy that moves step by step may have gone further than it would have had to"
+            f"latencies under these allocations: nothing was applied{when}, so the latencies there are those of the "
+            "node as it is; a policy that moves step by step may have gone further than it would have had to"
         )
+    missing = {} if clock.last is None else clock.last.missing
     out += [f"{name}: it never had a latency" for name, found in watched.items() if not found.latencies]
-    out += [f"{what}: {why}" for what, why in sorted(last.missing.items()) if what != DRY_RUN]
+    out += [f"{what}: {why}" for what, why in sorted(missing.items()) if what != DRY_RUN]
     if damaged:
         out.append(f"{damaged} lines are damaged, and were left out")
     if unanswered:

@@ -33,6 +33,8 @@ def report(
 def _show(day: Day, console: Console) -> None:
     would = "would have been" if day.dry_run else "was"
     kind = "dry run, nothing was applied" if day.dry_run else "decisions were applied"
+    if day.only_watched and not day.dry_run:
+        kind = f"nothing was applied in {day.only_watched:,} of them"
     console.print(
         f"{day.node} on {day.platform}: {day.intervals:,} intervals in {_duration(day.seconds)}, {kind}", markup=False
     )
@@ -67,7 +69,7 @@ def _show(day: Day, console: Console) -> None:
 
 
 def _ms(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}"
+    return "-" if value is None else f"{value:.3g}" if value < 100 else f"{value:,.0f}"
 
 
 def _duration(seconds: float) -> str:

@@ -22,7 +22,7 @@ class CauseNow(Struct, frozen=True):
 
     `culprit` is a neighbour, or the service itself for its own limit or load; None where nobody can be named.
     `confidence` is the share of the predictions in which it has a part of at least 10 %. It is None where nothing was
-    measured of what the culprit needs of the cache and the memory.
+    measured of what the culprit needs of the cache and the memory, and for the cache of a machine that has several.
     """
 
     culprit: str | None
@@ -60,7 +60,7 @@ class Outlook(Protocol):
     """Predicts what others would do to the services of a node."""
 
     def e_s(self, observation: Observation, options: Sequence[Sequence[Assignment]]) -> list[float] | None:
-        """E_S of the node under each option, in place of the assignments of the observation.
+        """E_S of the node under each option, in place of what was in force (nothing where the agent only watches).
 
         None where nothing is known of the node, or where nothing was measured in this interval.
         """

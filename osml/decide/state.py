@@ -46,11 +46,11 @@ def open_state(text: str, policy: Policy) -> tuple[Any, str | None]:
                 f"the state of '{policy.name}' has version {envelope.version} and is discarded; "
                 f"this policy has version {policy.version}"
             )
-    except (UnicodeEncodeError, binascii.Error, msgspec.DecodeError, RecursionError) as error:
+    except (UnicodeError, binascii.Error, msgspec.DecodeError, RecursionError) as error:
         raise RequestError(
             f"policy_state is not a state of this scheduler ({error}); {_HINT}", "policy_state"
         ) from error
     try:
         return msgspec.msgpack.decode(envelope.state, type=policy.State), None
-    except (msgspec.DecodeError, RecursionError) as error:  # of a build with other types, for one
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:  # of a build with other types, for one
         return None, f"the state of '{policy.name}' cannot be read and is discarded: {error}"

@@ -16,11 +16,17 @@ def short_name(platform: str) -> str:
     """The part of a CPU's name that tells it from others: letters and digits of its number, in lower case.
 
     "Intel(R) Xeon(R) CPU E5-2697 v4 @ 2.30GHz" and "e5-2697v4" are both `e52697v4`. A part of a machine ("ID@8x11")
-    is called so, too, and is no clock.
+    is called so, too, and is no clock. Clouds leave out the number: there the clock tells, or the maker.
     """
     text = platform.lower()
-    if "ghz" in text:
-        text = _CLOCK.sub("", text)
+    return _number_of(_without_clock(text)) or _number_of(text) or _OTHER.sub("", _NOT_TELLING.sub(" ", text)) or text
+
+
+def _without_clock(text: str) -> str:
+    return _CLOCK.sub("", text) if "ghz" in text else text
+
+
+def _number_of(text: str) -> str:
     return _OTHER.sub("", _MAKERS.sub(" ", _CORES.sub(" ", text)))
 
 
@@ -36,6 +42,6 @@ def folder_name(platform: str) -> str:
     if " " not in platform or not _CPU_NAME.match(platform):
         return platform
     text = platform.lower()
-    if "ghz" in text:
-        text = _CLOCK.sub("", text)
+    if _number_of(_without_clock(text)):
+        text = _without_clock(text)
     return _OTHER.sub("-", _NOT_TELLING.sub(" ", _CORES.sub(" ", text))).strip("-") or platform

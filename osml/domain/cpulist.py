@@ -13,10 +13,8 @@ def parse_cpulist(text: str) -> list[int]:
 
     Raises ValueError, naming the part, for anything but digits, ranges and commas.
     """
-    cpus: set[int] = set()
-    for low, high in _ranges(text):
-        cpus.update(range(low, high + 1))
-    return sorted(cpus)
+    bits = bin(cpu_mask(text))[:1:-1]  # a list may name the same thousands of CPUs again and again
+    return [cpu for cpu, bit in enumerate(bits) if bit == "1"]
 
 
 def cpu_mask(text: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -241,12 +242,20 @@ class Store:
 
     def _failed(self, error: SQLAlchemyError) -> StoreError:
         """What the database said, in its words; its kind says whether it makes sense to ask again."""
-        kind = StoreError if self._engine.dialect.name == "sqlite" else _kind_of(error)
-        return kind(first_line(error))
+        of_database = _kind_of_sqlite if self._engine.dialect.name == "sqlite" else _kind_of
+        return of_database(error)(first_line(error))
 
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
+
+
+def _kind_of_sqlite(error: SQLAlchemyError) -> type[StoreError]:
+    """What SQLite's error means for the next batch."""
+    code = getattr(getattr(error, "orig", None), "sqlite_errorcode", 0) & 0xFF  # without its details
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreAwayError
+    return StoreFullError if code == sqlite3.SQLITE_FULL else StoreError
 
 
 def _kind_of(error: SQLAlchemyError) -> type[StoreError]:

@@ -6,7 +6,7 @@ The way of an observation is that of the agent and the server without the files 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import cast
@@ -22,18 +22,16 @@ from osml.domain.service import Percentile
 from osml.simulator.board import whole_platform
 from osml.simulator.columns import FloatArray
 from osml.simulator.load_traces import Churn, Trace, loads_at
-from osml.simulator.measure import Measurement, measure, mixed_quantile
+from osml.simulator.measure import Measurement, measure, mixed_mean, mixed_quantile
 from osml.simulator.models import PlatformModel
 from osml.simulator.node_platform import NO_LEVERS, UNLIMITED_EIGHTHS, Lever, board_platform
 from osml.simulator.sockets import State, advance, initial
 from osml.simulator.state import Flow, Grant, Node
-from osml.simulator.surface import known_ideal_ms, solo_speed, tail_ms, whole_node
+from osml.simulator.surface import USUAL_LOAD, known_ideal_ms, solo_speed, tail_ms, whole_node
 from osml.simulator.variation.drift import Drift
 from osml.simulator.variation.sensors import Sensors
 
 _LEVELS = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
-_USUAL_LOAD = 0.2
-"""At which an operator measured the ideal latency of a service whose load changes (Ah-Q, section VII)."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +51,27 @@ class Interval:
     fault: str | None = None
 
     def tail_ms(self, tenant: int, percentile: str) -> float:
-        """The tail of the whole interval without noise; infinite where nothing was completed."""
+        """The tail, or the mean, of the whole interval without noise; infinite where nothing was completed."""
         if self.before is None:
             return tail_ms(self.flows[tenant], percentile)
-        found = mixed_quantile([self.before[tenant], self.flows[tenant]], [_LEVELS[percentile]])
+        parts = [self.before[tenant], self.flows[tenant]]
+        if percentile == "mean":
+            return mixed_mean(parts)
+        found = mixed_quantile(parts, [_LEVELS[percentile]])
         return float("inf") if found is None else found[0]
+
+
+@dataclass(frozen=True)
+class Original:
+    """A real machine that a node stands in for: how a policy counts it, and what its assignments mean on the node.
+
+    `grants` are those of all tenants until the first decision, `services` how the machine describes them.
+    """
+
+    platform: Platform
+    granted: Callable[[Assignment], Grant]
+    grants: Sequence[Grant]
+    services: Sequence[Service]
 
 
 class ClosedLoop:
@@ -72,6 +86,8 @@ class ClosedLoop:
 
     A node of several `sockets` has the node's platform so many times. `by_domain` says whether the policy may place
     services on them; else it sees one pool of CPUs and ways.
+
+    With an `original` the policy sees that machine; `levers`, `regulator`, `sockets` and `by_domain` stay unset then.
     """
 
     def __init__(
@@ -91,6 +107,7 @@ class ClosedLoop:
         hidden: frozenset[str] = frozenset(),
         sockets: int = 1,
         by_domain: bool = True,
+        original: Original | None = None,
     ) -> None:
         self.node, self.interval_s, self.seed, self.delay_s = node, interval_s, seed, delay_s
         self.tolerant = tolerant
@@ -100,10 +117,15 @@ class ClosedLoop:
         self._named = policy if isinstance(policy, str) else None
         self._decide = decide if isinstance(policy, str) else partial(decide_by, policy)
         self._sockets, self._whole = sockets, whole_platform(node.platform, sockets)
-        self._platform = board_platform(node.platform, sockets, levers=levers, regulator=regulator, by_domain=by_domain)
-        self._services = describe(node, loads)
         self._state: State = initial(node, sockets)
-        self._grants: list[Grant] = whole_node(Node(self._whole, node.services, node.jobs))
+        seen = original or Original(
+            board_platform(node.platform, sockets, levers=levers, regulator=regulator, by_domain=by_domain),
+            partial(grant_of, platform=self._whole),
+            whole_node(Node(self._whole, node.services, node.jobs)),
+            describe(node, loads),
+        )
+        self._platform, self._granted, self._services = seen.platform, seen.granted, seen.services
+        self._grants: list[Grant] = list(seen.grants)
         self._pending: list[Grant] = self._grants
         self._decision: Decision | None = None
         self._assignments: list[Assignment] = []
@@ -118,6 +140,11 @@ class ClosedLoop:
     def time_s(self) -> float:
         """Seconds since the start of the node."""
         return self._state.time_s
+
+    @property
+    def decision(self) -> Decision | None:
+        """The last decision: in force from the next interval on."""
+        return self._decision
 
     def loads_now(self) -> dict[str, float]:
         """Loads of the services that are there now."""
@@ -189,7 +216,7 @@ class ClosedLoop:
                 raise
             return f"{type(error).__name__}: {error}"
         self._assignments = self._decision.assignments
-        given = {assignment.service: grant_of(assignment, self._whole) for assignment in self._assignments}
+        given = {assignment.service: self._granted(assignment) for assignment in self._assignments}
         # Who is not there does nothing, whatever it may use.
         self._pending = [given.get(name, old) for name, old in zip(self.node.names, self._grants, strict=True)]
         return None
@@ -203,7 +230,7 @@ def describe(node: Node, loads: Mapping[str, float | Trace] | Churn) -> list[Ser
     platform, found = node.platform, list[Service]()
     for model in node.services:
         load = None if isinstance(loads, Churn) else loads.get(model.name)
-        usual = float(load) if isinstance(load, int | float) else _USUAL_LOAD
+        usual = float(load) if isinstance(load, int | float) else USUAL_LOAD
         found.append(
             Service(
                 name=model.name,

@@ -137,8 +137,8 @@ MAX_TENANTS = 16
 MOST_TENANTS = 48
 """Of any node: tenants of a CPU are bits of an int64."""
 
-MAX_AREAS = 64
-"""Different sets of tenants that share CPUs: at most one a CPU."""
+LEAST_AREAS = 64
+"""Room for different sets of tenants that share CPUs: at most one a CPU, so that larger machines have more."""
 
 
 def platform_row(platform: PlatformModel) -> FloatArray:

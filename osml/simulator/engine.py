@@ -71,7 +71,7 @@ def plan_of(node: Node, grants: Sequence[Grant]) -> Plan:
 
 def room_for(node: Node) -> Work:
     """Scratch room of this thread for a node of this size."""
-    size = (len(node.tenants), node.platform.ways)
+    size = (len(node.tenants), node.platform.ways, node.platform.cpus)
     if getattr(_room, "size", None) != size:
         _room.size, _room.work = size, empty_work(*size)
     return cast(Work, _room.work)

@@ -236,8 +236,8 @@ class ColocationVectorEnv(VectorEnv[Any, Any, Any]):
         """One interval on all nodes, but for those whose episode was over: they begin a new one."""
         n = () if self.config.turns else (self.config.max_services,)
         given = _checked(actions, (self.num_envs, *n))
-        if not self._rngs:
-            raise gymnasium.error.ResetNeeded("no episode is running, call reset() first")
+        if len(self._rngs) < self.num_envs:
+            raise gymnasium.error.ResetNeeded("no episode is running on some node, call reset() for all of them first")
         going, over = np.nonzero(~self._over)[0], np.nonzero(self._over)[0]
         rewards = np.zeros(self.num_envs)
         if len(going):

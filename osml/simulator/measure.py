@@ -47,6 +47,12 @@ def mixed_quantile(flows: Sequence[Flow], levels: Sequence[float]) -> list[float
     return [float(x) for x in np.interp(levels, below / sum(requests for _, requests in parts), values)]
 
 
+def mixed_mean(flows: Sequence[Flow]) -> float:
+    """Mean response time in ms over several steps, every step weighted by its requests; infinite without requests."""
+    requests = sum(flow.requests for flow in flows)
+    return sum((flow.mean_ms or 0.0) * flow.requests for flow in flows) / requests if requests > 0 else float("inf")
+
+
 def _sampled_levels(samples: int, rng: np.random.Generator) -> list[float]:
     """Where the empirical p50, p95 and p99 of so many samples fall in the true distribution (order statistics)."""
     gaps = rng.dirichlet(np.array([0.50, 0.45, 0.04, 0.01]) * samples + 0.25)
@@ -64,9 +70,8 @@ def measure(flows: Sequence[Flow], rng: np.random.Generator, seen: float = 1.0) 
         rate = samples / seen / span
         quantiles = mixed_quantile(flows, _sampled_levels(samples, rng)) if samples > 0 else None
         if quantiles is not None:
-            true_mean = sum((f.mean_ms or 0.0) * f.requests for f in flows) / requests
             spread = max(quantiles[1] - quantiles[0], 0.0) / 1.6  # about one standard deviation
-            noisy = true_mean + spread * float(rng.standard_normal()) / samples**0.5
+            noisy = mixed_mean(flows) + spread * float(rng.standard_normal()) / samples**0.5
             mean_ms = max(noisy, quantiles[0] * 0.2)
             p50_ms, p95_ms, p99_ms = quantiles
     jitter = 1.0 + 0.005 * float(rng.standard_normal())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from osml.base.failure import InputError
@@ -26,8 +27,18 @@ class Mix:
     def __str__(self) -> str:
         """The text that parses to this mix."""
         return ",".join(
-            [*(f"{name}={load:g}" for name, load in self.loads.items()), *(_JOB + name for name in self.jobs)]
+            [*(f"{name}={_text_of(load)}" for name, load in self.loads.items()), *(_JOB + name for name in self.jobs)]
         )
+
+
+def _text_of(load: float) -> str:
+    """As short as it can be read back: 0.4, 1, 0.1234567."""
+    return repr(float(load)).removesuffix(".0")
+
+
+def loads_on(node: Node, loads: Mapping[str, float]) -> dict[str, float]:
+    """Loads by the names that services have on their node: of a file of the user's own the name is inside it."""
+    return {service.name: load for service, load in zip(node.services, loads.values(), strict=True)}
 
 
 def checked_load(text: str, where: str) -> float:

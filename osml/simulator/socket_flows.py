@@ -35,7 +35,7 @@ def merged(flows: Sequence[Flow]) -> Flow:
         memory_bytes=sum(flow.memory_bytes for flow in flows),
         occupancy_mib=sum(flow.occupancy_mib for flow in flows),
         frequency_ghz=cycles_ghz / cpu_s if cpu_s > 0 else most.frequency_ghz,
-        throttled_s=sum(flow.throttled_s for flow in flows),
+        throttled_s=max(flow.throttled_s for flow in flows),
         utilisation=max(flow.utilisation for flow in flows),
         service_ms=sum(f.service_ms or 0.0 for f in served) / len(served) if served else None,
         disk_ios=sum(flow.disk_ios for flow in flows),

@@ -157,10 +157,20 @@ def _placed(
 
 
 def _local(grant: Grant, share: float, socket: PlatformModel, sockets: int, number: int) -> Grant:
-    """The grant in CPU ids of the domain; a quota is divided as the CPUs are."""
+    """The grant in CPU ids of the domain; limits of the whole tenant are divided as its CPUs are."""
     own = {cpu: index for index, cpu in enumerate(cpus_of(socket, sockets, number))}
-    quota = None if grant.cpu_quota is None else grant.cpu_quota * share
-    return replace(grant, cpus=frozenset(own[cpu] for cpu in grant.cpus if cpu in own), cpu_quota=quota)
+
+    def part(limit: float | None) -> float | None:
+        return None if limit is None else limit * share
+
+    return replace(
+        grant,
+        cpus=frozenset(own[cpu] for cpu in grant.cpus if cpu in own),
+        cpu_quota=part(grant.cpu_quota),
+        memory_gib=part(grant.memory_gib),
+        disk_iops=part(grant.disk_iops),
+        network_gbps=part(grant.network_gbps),
+    )
 
 
 def _moved_backlog(

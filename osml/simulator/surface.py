@@ -11,6 +11,8 @@ from osml.simulator.models import JobModel, PlatformModel, ServiceModel, on_plat
 from osml.simulator.state import Flow, Grant, Node, NodeState, initial_state
 from osml.simulator.steady import steady, surface_flows
 
+USUAL_LOAD = 0.2
+"""At which an operator measured the ideal latency of a service whose load changes (Ah-Q, section VII)."""
 _HIGHEST_IDEAL = 0.95
 """Of the target: an ideal latency beyond it would say that nothing can be tolerated."""
 
@@ -42,8 +44,8 @@ def p99_ms(flow: Flow) -> float:
 
 
 def tail_ms(flow: Flow, percentile: str) -> float:
-    """The tail that a target speaks of ("p50", "p95", "p99"); infinite where nothing was completed."""
-    found = {"p50": flow.p50_ms, "p95": flow.p95_ms, "p99": flow.p99_ms}[percentile]
+    """The latency that a target speaks of ("p50", "p95", "p99", "mean"); infinite where nothing was completed."""
+    found = {"p50": flow.p50_ms, "p95": flow.p95_ms, "p99": flow.p99_ms, "mean": flow.mean_ms}[percentile]
     return float("inf") if found is None else found
 
 
@@ -86,8 +88,8 @@ def ideal_ms(platform: PlatformModel, service: ServiceModel, load: float) -> flo
 
 
 def known_ideal_ms(platform: PlatformModel, service: ServiceModel, load: float) -> float:
-    """The ideal latency as an operator would state it: below the target, whatever the load."""
-    return min(ideal_ms(platform, service, load), _HIGHEST_IDEAL * service.target_ms)
+    """The ideal latency as an operator would state it: below the target, whatever the load (0: the usual one)."""
+    return min(ideal_ms(platform, service, load or USUAL_LOAD), _HIGHEST_IDEAL * service.target_ms)
 
 
 def solo_speed(platform: PlatformModel, job: JobModel) -> tuple[float, float]:

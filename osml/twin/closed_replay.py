@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,26 +13,30 @@ from osml.decide.registry import policy_names
 from osml.domain import Partition
 from osml.records import Record
 from osml.simulator.columns import FloatArray
-from osml.twin.closed import MEMBERS, Recorded, run_along
+from osml.twin.closed import MEMBERS, run_along
 from osml.twin.document import Twin, check_machine
+from osml.twin.recorded import Recorded
 from osml.twin.scenes import check_one_cache
 from osml.twin.trajectory import names_of
 
 
 @dataclass(frozen=True)
 class Consequences:
-    """Both runs: latencies in ms (members, intervals, services), E_S (members, intervals), decisions of the policy."""
+    """Both runs: latencies in ms (members, intervals, services), E_S (members, intervals), decisions of the policy.
+
+    NaN where there is none, as of a service without load.
+    """
 
     names: list[str]
     recorded_ms: FloatArray
     policy_ms: FloatArray
     recorded_e_s: FloatArray
     policy_e_s: FloatArray
-    decided: list[Partition | None]
+    decided: list[Partition]
     cannot_show: list[str]
 
     def row(self, at: int) -> dict[str, Any]:
-        """The predicted difference of one interval, with 90 % bounds over the members."""
+        """The predicted difference of one interval, with 90 % bounds over the members; None where there is none."""
         services = {
             name: _difference(self.recorded_ms[:, at, place], self.policy_ms[:, at, place], "_ms")
             for place, name in enumerate(self.names)
@@ -42,20 +47,28 @@ class Consequences:
         """The same over all intervals: of the medians of the latencies, and of the mean E_S."""
         services = {
             name: _difference(
-                np.median(self.recorded_ms[:, :, place], axis=1), np.median(self.policy_ms[:, :, place], axis=1), "_ms"
+                _each(self.recorded_ms[:, :, place], np.median), _each(self.policy_ms[:, :, place], np.median), "_ms"
             )
             for place, name in enumerate(self.names)
         }
-        means = np.nanmean(self.recorded_e_s, axis=1), np.nanmean(self.policy_e_s, axis=1)
+        means = _each(self.recorded_e_s, np.mean), _each(self.policy_e_s, np.mean)
         return {"services": services, "e_s": _difference(*means, "")}
 
 
-def _difference(recorded: FloatArray, policy: FloatArray, unit: str) -> dict[str, float]:
-    low, half, high = np.quantile(policy - recorded, [0.05, 0.5, 0.95]).tolist()
-    return {
-        f"recorded{unit}": float(np.median(recorded)), f"policy{unit}": float(np.median(policy)),
-        f"difference{unit}": half, "low": low, "high": high,
-    }  # fmt: skip
+def _each(rows: FloatArray, over: Callable[[FloatArray], Any]) -> FloatArray:
+    """A number a member (the rows) over its intervals, without those that have none; NaN where no interval has one."""
+    known = [row[np.isfinite(row)] for row in rows]
+    return np.array([over(row) if len(row) else np.nan for row in known])
+
+
+def _difference(recorded: FloatArray, policy: FloatArray, unit: str) -> dict[str, float | None]:
+    names = (f"recorded{unit}", f"policy{unit}", f"difference{unit}", "low", "high")
+    both = np.isfinite(recorded) & np.isfinite(policy)
+    if not both.any():
+        return dict.fromkeys(names)
+    low, half, high = np.quantile((policy - recorded)[both], [0.05, 0.5, 0.95]).tolist()
+    found = (float(np.median(recorded[both])), float(np.median(policy[both])), half, low, high)
+    return dict(zip(names, found, strict=True))
 
 
 def consequences(twin: Twin, record: Record, policy: str, *, members: int = MEMBERS, seed: int = 0) -> Consequences:
@@ -74,13 +87,18 @@ def consequences(twin: Twin, record: Record, policy: str, *, members: int = MEMB
             f"the record has '{min(there - known)}', which the twin does not know; fit it with this record"
         )
     ensemble = twin.ensemble
-    as_recorded = run_along(ensemble, record, Recorded(record), members=members, seed=seed)
+    recorded = Recorded(record)
+    as_recorded = run_along(ensemble, record, recorded, members=members, seed=seed)
     under = run_along(ensemble, record, policy, members=members, seed=seed)
     cannot = [] if not record.gaps else ["what happened in gaps of the record: the twin runs on as if there were none"]
     if any(len(line.observation.services) != len(known) for line in record.lines):
         cannot.append("coming and going: who is not there has no load, but keeps its share; jobs are always there")
-    if twin.quotas or any(one.name == "quota" for one in twin.parameters):
-        cannot.append("CPU limits that services have of their own: the policy sets all limits on the twin")
+    unfit = recorded.unfit(ensemble.platform, [one.name for one in ensemble.tenants])
+    if unfit:
+        cannot.append(
+            f"{unfit:,} of the record's {len(record.lines):,} partitions, which are not for everybody on the twin, or "
+            "not for its machine: as recorded, all share all there"
+        )
     return Consequences(
         names_of(ensemble),
         as_recorded.latency_ms,

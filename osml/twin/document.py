@@ -124,6 +124,11 @@ def check_machine(twin: Twin, node: str, platforms: Iterable[Platform], whose: s
                 f"the twin of node '{twin.node}' has CPUs {then.cpus} and {then.ways} ways, {whose} has {now.cpus} and "
                 f"{now.ways}; fit it to a newer record: osml look twin fit"
             )
+        if (now.cores, now.core_quantum) != (then.cores, then.core_quantum):
+            raise InputError(
+                f"the twin of node '{twin.node}' counts {then.cores} units of {then.core_quantum:g} CPUs, {whose} has "
+                f"{now.cores} of {now.core_quantum:g}; fit it to a newer record: osml look twin fit"
+            )
 
 
 def is_twin(file: Path) -> bool:

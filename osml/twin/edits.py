@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,11 +30,17 @@ _NEWER_SPREAD = 0.06
 
 @dataclass(frozen=True)
 class Newcomer:
-    """Somebody who comes: `model` of a member, and requests/s of a service."""
+    """Somebody who comes: `model` of a member, and of a service its requests/s.
+
+    These are `rate`, or where that is None a `share` of the max load that the model has on the machine. `quota` is the
+    CPU limit of its own that it brings, in a member; None: no limit.
+    """
 
     model: Callable[[int, PlatformModel], ServiceModel | JobModel]
     rate: float | None
     percentile: str = "p99"
+    share: float = 0.0
+    quota: Callable[[int], float | None] | None = None
 
 
 def whole(platform: PlatformModel) -> Grant:
@@ -67,24 +73,32 @@ def removed(name: str) -> Edit:
 
 
 def added(newcomer: Newcomer) -> Edit:
-    """Somebody comes, without any limit; where there is one of that name, as NAME-added."""
+    """Somebody comes; where there is one of that name, as NAME-added, NAME-added-2 and so on."""
 
     def edit(world: World, member: int) -> World:
         node = world.node
         model = newcomer.model(member, node.platform)
-        if model.name in node.names:
-            model = replace(model, name=f"{model.name}-added")
+        model = replace(model, name=_free(model.name, node.names))
         rates, services, jobs = dict(world.rates), node.services, node.jobs
         if isinstance(model, ServiceModel):
             services = (*services, model)
-            rates[model.name] = newcomer.rate or 0.0
+            rates[model.name] = newcomer.share * model.max_load if newcomer.rate is None else newcomer.rate
         else:
             jobs = (*jobs, model)
-        grants = {**world.grants, model.name: whole(node.platform)}
+        limit = None if newcomer.quota is None else newcomer.quota(member)
+        grants = {**world.grants, model.name: replace(whole(node.platform), cpu_quota=limit)}
         percentiles = {**world.percentiles, model.name: newcomer.percentile}
         return World(_checked(node, services, jobs), grants, rates, percentiles)
 
     return edit
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    """The name, or that of one more of the same where it is taken."""
+    found, number = name, 1
+    while found in taken:
+        found, number = f"{name}-added" + (f"-{number}" if number > 1 else ""), number + 1
+    return found
 
 
 def catalog_newcomer(name: str, load: float | None) -> Newcomer:
@@ -100,7 +114,7 @@ def catalog_newcomer(name: str, load: float | None) -> Newcomer:
     def model(_member: int, platform: PlatformModel) -> ServiceModel:
         return catalogs.scaled_to(home, catalogs.platform(home.platform), platform)
 
-    return Newcomer(model, load * home.max_load, home.percentile)
+    return Newcomer(model, None, home.percentile, load)
 
 
 def _known(world: World, name: str) -> Grant:

@@ -13,7 +13,7 @@ from osml.simulator.columns import FloatArray
 from osml.simulator.models import JobModel, MemoryBehaviour, PlatformModel, ServiceModel
 from osml.simulator.state import Grant, Node
 from osml.twin.machine import grant_in_force
-from osml.twin.prior import LIMITS, MACHINE, MEMORY
+from osml.twin.prior import FOOTPRINT_MIB, LIMITS, MACHINE, MEMORY
 from osml.twin.scenes import Tenant
 
 Key = tuple[str, str]
@@ -24,7 +24,6 @@ _TABLES = 1.08
 """Percentile tables are made for powers of this number of cv2: others are at most 4 % away."""
 
 _QUEUE_S = 30.0
-_FOOTPRINT_MIB = 1000.0
 _SWITCH_COST = 0.01
 
 
@@ -80,7 +79,7 @@ def _on_grid(cv2: float) -> float:
 
 def _memory(values: Mapping[Key, float], name: str) -> MemoryBehaviour:
     numbers = {key: values[name, key] for key in MEMORY}
-    return MemoryBehaviour(**numbers, footprint_mib=values.get((name, "footprint_mib"), _FOOTPRINT_MIB), power=1.0)
+    return MemoryBehaviour(**numbers, footprint_mib=values.get((name, "footprint_mib"), FOOTPRINT_MIB), power=1.0)
 
 
 def threads_of(tenant: Tenant, values: Mapping[Key, float]) -> int:
@@ -91,10 +90,9 @@ def threads_of(tenant: Tenant, values: Mapping[Key, float]) -> int:
 def service_of(tenant: Tenant, values: Mapping[Key, float], rate: float, platform: str) -> ServiceModel:
     """A service of one member. Its max load is the highest rate that was seen."""
     name = tenant.name
-    percentile = tenant.percentile if tenant.percentile in ("p50", "p95", "p99") else "p99"
     return ServiceModel(
-        name=name, platform=platform, max_load=rate, target_ms=tenant.target_ms or math.inf, percentile=percentile,
-        threads=threads_of(tenant, values), instructions=values[name, "instructions"],
+        name=name, platform=platform, max_load=rate, target_ms=tenant.target_ms or math.inf,
+        percentile=tenant.percentile, threads=threads_of(tenant, values), instructions=values[name, "instructions"],
         cv2=_on_grid(values[name, "cv2"]), burstiness=values[name, "burstiness"], switch_cost=_SWITCH_COST,
         usable=values[name, "usable"], queue_limit_s=_QUEUE_S, stack_ms=values[name, "stack_ms"],
         serial_ms=values[name, "serial_ms"], disk_ios=0.0, pages=0.0, network_kib=0.0, device_kib=0.0,

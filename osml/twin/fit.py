@@ -15,7 +15,7 @@ import numpy as np
 
 from osml.base.failure import InputError
 from osml.records import Record
-from osml.simulator.columns import FloatArray, IntArray
+from osml.simulator.columns import MOST_TENANTS, FloatArray, IntArray
 from osml.twin import prior
 from osml.twin.ensemble import MACHINE_S, Ensemble, Key, clipped, machine_with
 from osml.twin.forward import Wanted, predicted
@@ -176,6 +176,11 @@ def fitted(
 
     `quotas` are CPU limits that the record does not tell. Raises InputError where nothing can be learned from it.
     """
+    if (tenants := len(tenants_of(record))) > MOST_TENANTS:
+        raise InputError(
+            f"the record has {tenants} services and jobs, a twin has at most {MOST_TENANTS}; give a record of a time "
+            "with fewer"
+        )
     scenes = scenes_of(record, seed=seed)
     if not scenes:
         raise InputError(

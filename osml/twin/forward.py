@@ -18,17 +18,17 @@ from osml.twin.scenes import Scene
 
 SETTLED_S = 20.0
 _SLOWEST_LOG = math.log(1e7)
-_LATENCY_COLUMNS = {"p50": c.F_P50_MS, "p95": c.F_P95_MS, "p99": c.F_P99_MS, "mean": c.F_MEAN_MS}
+LATENCY_COLUMNS = {"p50": c.F_P50_MS, "p95": c.F_P95_MS, "p99": c.F_P99_MS, "mean": c.F_MEAN_MS}
 
 
-def settled(node: Node, grants: Sequence[Grant], rates: Mapping[str, float]) -> FloatArray:
-    """Settled flows of all tenants, (tenants, FLOW_COLUMNS), at these requests/s."""
+def settled(node: Node, grants: Sequence[Grant], rates: Mapping[str, float], seconds: float = SETTLED_S) -> FloatArray:
+    """Settled flows of all tenants, (tenants, FLOW_COLUMNS), at these requests/s. Queues grow for `seconds`."""
     plan = plan_of(node, grants)
     n = len(node.tenants)
     flows = np.empty((n, c.FLOW_COLUMNS))
     settle_node(
         node.platform_row, node.tenant_rows, node.tables, plan.limits, plan.users, plan.masks,
-        np.array([rates.get(name, 0.0) for name in node.names]), SETTLED_S, np.empty((n, c.STATE_COLUMNS)),
+        np.array([rates.get(name, 0.0) for name in node.names]), seconds, np.empty((n, c.STATE_COLUMNS)),
         np.empty((n, node.platform.ways)), flows, room_for(node),
     )  # fmt: skip
     return flows
@@ -42,13 +42,13 @@ def only(node: Node, present: Sequence[str]) -> Node:
 
 def latency_log(row: FloatArray, percentile: str) -> float:
     """Logarithm of a latency in ms; a very large number where nothing was answered."""
-    value = float(row[_LATENCY_COLUMNS[percentile]])
+    value = float(row[LATENCY_COLUMNS[percentile]])
     return math.log(value) if math.isfinite(value) and value > 0 else _SLOWEST_LOG
 
 
 def shown(row: FloatArray, quantity: str, solo_rate: float | None) -> float:
     """One quantity of SEEN as the logarithm of what an exact sensor would show."""
-    if quantity in _LATENCY_COLUMNS:
+    if quantity in LATENCY_COLUMNS:
         return latency_log(row, quantity)
     value = {
         "cpu": row[c.F_CPU_S] / MEASURED_S,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from osml.allocation.throttle_units import gbps_of
-from osml.domain import Assignment, Knobs, Platform
+from osml.domain import Assignment, Knobs, Platform, usable_domains
 from osml.domain.cpu_names import short_name
 from osml.domain.cpulist import parse_cpulist
 from osml.simulator import catalogs
@@ -53,6 +53,11 @@ def machine_of(platform: Platform) -> PlatformModel:
         cpu_groups=True,
         eevdf=True,
     )
+
+
+def caches_of(platform: Platform) -> int:
+    """Last-level caches behind the CPUs of the machine, 1 where the agent does not tell them. A twin has one."""
+    return max(1, len(usable_domains(platform)))
 
 
 @lru_cache(maxsize=256)

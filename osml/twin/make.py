@@ -9,6 +9,7 @@ from osml.simulator.columns import FloatArray
 from osml.twin.document import Noise, Twin, parameters_of
 from osml.twin.ensemble import Ensemble
 from osml.twin.fit import MEMBERS, drawn, fitted
+from osml.twin.machine import caches_of
 from osml.twin.scenes import LATENCIES, SETTLING, Scene, check_one_cache
 from osml.twin.stolen import stolen_of
 from osml.twin.targets import targets_of
@@ -83,6 +84,11 @@ def unknown_of(ensemble: Ensemble, before: Ensemble, scenes: tuple[Scene, ...], 
         said.append(
             f"allocations: the agent only watched{when}, so every service and job is taken to use all CPUs and ways "
             "there, but for its own CPU limit"
+        )
+    if (caches := caches_of(ensemble.platform)) > 1:
+        said.append(
+            f"cache: this machine has {caches} last-level caches, the twin has one, so blame of the cache, and "
+            "levers of cache and memory bandwidth, can't be trusted"
         )
     said += [f"{one.name}: nothing can be learned of it, it had no load" for one in ensemble.tenants
              if one.kind == "lc" and not ensemble.rates.get(one.name)]  # fmt: skip

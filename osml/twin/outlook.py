@@ -19,7 +19,7 @@ from osml.twin.advice.now import blame_now
 from osml.twin.document import load
 from osml.twin.ensemble import Ensemble, grants_for, node_of
 from osml.twin.forward import only
-from osml.twin.scenes import rate_of
+from osml.twin.scenes import grants_in, rate_of
 from osml.twin.world import World, outcome
 
 MEMBERS = 8
@@ -43,7 +43,7 @@ class TwinOutlook:
         now = observation.platform
         if (now.cpus, now.ways) != (twin.platform.cpus, twin.platform.ways) or now.regions_in_domains:
             return None  # of several caches a twin knows nothing
-        before = _outcomes(twin, observation, observation.assignments)
+        before = _outcomes(twin, observation, list(grants_in(observation).values()))
         found: list[float] = []
         for option in options:
             after = _outcomes(twin, observation, option)

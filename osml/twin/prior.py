@@ -44,7 +44,8 @@ _CALIBRATED = 0.15
 
 _NOTHING = 1e-4
 _MOST_USED = 0.95
-_FOOTPRINT_MIB = 1000.0
+FOOTPRINT_MIB = 1000.0
+"""Data of a program of which nobody knows how much it has: more than any cache."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ def drawn_service(machine: PlatformModel, hints: Hints, company: Company, rng: n
 def drawn_job(machine: PlatformModel, hints: Hints, company: Company, rng: np.random.Generator) -> Drawn:
     """A job that agrees with the hints."""
     memory, _ = _agreeing(_memory(rng, machine, job=True), hints, machine, company, rng)
-    footprint = _FOOTPRINT_MIB
+    footprint = FOOTPRINT_MIB
     if hints.occupancy is not None:  # what it holds of the cache is at most its own data
         footprint = hints.occupancy * (1.0 + math.exp(0.5 + 1.5 * float(rng.standard_normal())))
     return {name: getattr(memory, name) for name in MEMORY} | {"footprint_mib": footprint}

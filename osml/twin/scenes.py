@@ -38,15 +38,20 @@ _EMPTY = 1e-9
 
 @dataclass(frozen=True)
 class Tenant:
-    """A service or job as the record describes it. `threads` is None where nobody counted them."""
+    """A service or job as the record describes it. `threads` is None where nobody counted them.
+
+    `min_cores` to `max_ways` are the operator's limits, as in `osml.domain.Service`.
+    """
 
     name: str
     kind: str
     target_ms: float | None
     percentile: str
-    ideal_ms: float | None
     threads: int | None
-    speed_solo: float | None
+    min_cores: int = 1
+    max_cores: int | None = None
+    min_ways: int = 1
+    max_ways: int | None = None
 
 
 @dataclass(frozen=True)
@@ -94,8 +99,8 @@ def tenants_of(record: Record) -> tuple[Tenant, ...]:
                 threads[service.name] = max(threads.get(service.name, 0), service.counters.threads)
     found = [
         Tenant(
-            one.name, one.kind, one.target_ms, one.percentile, one.ideal_ms, threads.get(one.name),
-            one.work_rate_solo,
+            one.name, one.kind, one.target_ms, one.percentile, threads.get(one.name), one.min_cores, one.max_cores,
+            one.min_ways, one.max_ways,
         )
         for one in last.values()
     ]  # fmt: skip

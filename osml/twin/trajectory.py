@@ -12,8 +12,9 @@ from osml.domain import Observation
 from osml.records import Record
 from osml.simulator.columns import FloatArray
 from osml.simulator.engine import MAX_LOAD, advance
-from osml.simulator.state import Flow, NodeState, initial_state
+from osml.simulator.state import Flow, Node, NodeState, initial_state
 from osml.twin.ensemble import Ensemble, grants_for, node_of
+from osml.twin.forward import only
 from osml.twin.scenes import LATENCIES, grants_in, rate_of
 
 
@@ -34,26 +35,39 @@ def names_of(ensemble: Ensemble) -> list[str]:
 def along(ensemble: Ensemble, record: Record) -> FloatArray:
     """Logarithms of the latencies in ms, (members, intervals, services, LATENCIES); NaN where nothing was answered.
 
-    The members' queues go on from interval to interval, and begin anew after a gap.
+    The members' queues and caches go on from interval to interval, and begin anew after a gap. Who comes has none.
     """
     known = with_rates_of(ensemble, record)
     names = names_of(known)
     found = np.full((known.size, len(record.lines), len(names), len(LATENCIES)), np.nan)
     for member in range(known.size):
         values, node = known.values(member), node_of(known, member)
-        state: NodeState = initial_state(node)
+        here, state = node, initial_state(node)
         loads: dict[str, float] = {}
         for at, line in enumerate(record.lines):
             observation = line.observation
-            if at in record.gaps:
-                state = initial_state(node)
+            present = {service.name for service in observation.services}
+            if at in record.gaps or present != set(here.names):
+                before, here = here, only(node, sorted(present))
+                state = initial_state(here) if at in record.gaps else _carried(before, here, state)
             loads = _loads(observation, loads, known)
             grants = grants_for(known, values, grants_in(observation))
-            state, flows = advance(node, state, [grants[name] for name in node.names], loads, observation.interval_s)
+            state, flows = advance(here, state, [grants[name] for name in here.names], loads, observation.interval_s)
             for place, name in enumerate(names):
                 if name in loads:
-                    found[member, at, place] = _latencies(flows[node.names.index(name)])
+                    found[member, at, place] = _latencies(flows[here.names.index(name)])
     return found
+
+
+def _carried(before: Node, here: Node, state: NodeState) -> NodeState:
+    """The memory of a node on which others are now: who stays keeps its queue and its part of the cache."""
+    fresh = initial_state(here)
+    rows, occupancy = fresh.rows.copy(), fresh.occupancy_mib.copy()
+    for at, name in enumerate(here.names):
+        if name in before.names:
+            old = before.names.index(name)
+            rows[at], occupancy[at] = state.rows[old], state.occupancy_mib[old]
+    return NodeState(state.time_s, rows, occupancy)
 
 
 def _loads(observation: Observation, before: dict[str, float], known: Ensemble) -> dict[str, float]:

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from osml.base.failure import InputError
 from osml.twin.edits import Edit
 from osml.twin.ensemble import Ensemble
-from osml.twin.scenes import Scene
-from osml.twin.world import busiest, outcome, world_of
+from osml.twin.forward import SETTLED_S
+from osml.twin.scenes import Scene, Tenant
+from osml.twin.world import outcome, world_of
 
 MEMBERS = 32
 SCENES = 4
@@ -31,7 +33,8 @@ _MOST_OFF = 1.0
 class Change:
     """Of a service its latency in ms, of a job its speed (1: alone): measured or predicted before, and then.
 
-    `ratio` is after over before, with 90 % bounds; None for who comes or goes. `before` is None for who comes.
+    `ratio` is after over before, with 90 % bounds; None for who comes or goes. `before` is None for who comes. All are
+    None for a service that has no load in any of the scenes.
     """
 
     name: str
@@ -71,9 +74,10 @@ Outcomes = list[dict[str, float]]
 
 
 def outcomes_of(
-    ensemble: Ensemble, scenes: Sequence[Scene], edits: Sequence[Edit] = (), *, members: int = MEMBERS
-) -> list[Outcomes]:
-    """What every member shows in every scene after these edits."""
+    ensemble: Ensemble, scenes: Sequence[Scene], edits: Sequence[Edit] = (), *, members: int = MEMBERS,
+    seconds: float = SETTLED_S,
+) -> list[Outcomes]:  # fmt: skip
+    """What every member shows in every scene, `seconds` after these edits."""
     some = ensemble.some(members)
     found: list[Outcomes] = []
     for member in range(some.size):
@@ -82,7 +86,7 @@ def outcomes_of(
             world = world_of(some, member, scene)
             for edit in edits:
                 world = edit(world, member)
-            shown.append(outcome(world))
+            shown.append(outcome(world, seconds))
         found.append(shown)
     return found
 
@@ -149,19 +153,23 @@ def compared(
 ) -> list[Change]:  # fmt: skip
     """Outcomes before and after as changes of what was measured. Members that explain it better weigh more.
 
-    `jobs` tells the jobs from the services among those who come.
+    A service is compared in the scenes in which it has load: without, it answers nothing, whatever changes. `jobs`
+    tells the jobs from the services among those who come.
     """
     known = {one.name: one for one in ensemble.tenants}
     found: list[Change] = []
     for name in dict.fromkeys(name for shown in (*before[0], *after[0]) for name in shown):
         kind = known[name].kind if name in known else ("be" if name in jobs else "lc")
         target = known[name].target_ms if name in known else None
-        now = [mean_over(shown, scenes, name) for shown in before]
-        then = [mean_over(shown, scenes, name) for shown in after]
-        weights = weights_of(ensemble, scenes, before, name) if None not in now else [1.0] * len(then)
+        awake = [at for at, scene in enumerate(scenes) if not _idle(known.get(name), scene)]
+        its = [scenes[at] for at in awake]
+        was, will = ([[shown[at] for at in awake] for shown in outcomes] for outcomes in (before, after))
+        now = [mean_over(shown, its, name) for shown in was]
+        then = [mean_over(shown, its, name) for shown in will]
+        weights = weights_of(ensemble, its, was, name) if None not in now else [1.0] * len(then)
         real = None
         if None not in now:
-            real = measured_in(ensemble, scenes, name) or weighted_quantiles(_known(now), weights, [0.5])[0]
+            real = measured_in(ensemble, its, name) or weighted_quantiles(_known(now), weights, [0.5])[0]
         if None in then:
             found.append(Change(name, kind, real, None, None, None, None, target))
         elif real is None:
@@ -174,13 +182,33 @@ def compared(
     return sorted(found, key=lambda one: one.kind == "be")
 
 
+def _idle(tenant: Tenant | None, scene: Scene) -> bool:
+    """Whether somebody is a service that is there and got no requests, or none that were counted."""
+    if tenant is None or tenant.kind != "lc" or tenant.name not in scene.present:
+        return False
+    return not scene.rates.get(tenant.name)
+
+
 def _known(values: Sequence[float | None]) -> list[float]:
     return [max(value, 1e-9) for value in values if value is not None]
 
 
-def chosen_scenes(scenes: Sequence[Scene], count: int = SCENES) -> list[Scene]:
-    """The scenes that a what-if looks at: the longest ones."""
-    return busiest(scenes, count)
+def chosen_scenes(scenes: Sequence[Scene], names: AbstractSet[str] = frozenset()) -> list[Scene]:
+    """The scenes that a what-if looks at: the longest ones with the same tenants, among them all of these names.
+
+    InputError where these were not on the machine, or not together.
+    """
+    longest = sorted(scenes, key=lambda scene: (-len(scene.intervals), scene.intervals[0]))
+    first = next((scene for scene in longest if names <= set(scene.present)), None)
+    if first is None:
+        there = list(dict.fromkeys(name for scene in scenes for name in scene.present))
+        strangers = names - set(there)
+        if strangers:
+            raise InputError(
+                f"'{min(strangers)}' is not on the machine in any scene of the twin; there are {', '.join(there)}"
+            )
+        raise InputError(f"{' and '.join(sorted(names))} were not on the machine together; ask for each of them alone")
+    return [scene for scene in longest if set(scene.present) == set(first.present)][:SCENES]
 
 
 def rows_of(found: Sequence[Change]) -> list[dict[str, Any]]:

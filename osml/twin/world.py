@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from osml.simulator import columns as c
@@ -11,13 +11,11 @@ from osml.simulator.columns import FloatArray
 from osml.simulator.state import Grant, Node
 from osml.simulator.surface import solo_speed
 from osml.twin.ensemble import Ensemble, grants_for, node_of
-from osml.twin.forward import only, settled
+from osml.twin.forward import LATENCY_COLUMNS, SETTLED_S, only, settled
 from osml.twin.scenes import Scene
 
 LONGEST_MS = 60_000.0
 """Latencies beyond a minute are all the same: nobody waits for them."""
-
-_COLUMN = {"p50": c.F_P50_MS, "p95": c.F_P95_MS, "p99": c.F_P99_MS, "mean": c.F_MEAN_MS}
 
 
 @dataclass(frozen=True)
@@ -53,20 +51,20 @@ def world_of(ensemble: Ensemble, member: int, scene: Scene) -> World:
     return World(node, {name: grants[name] for name in node.names}, scene.rates, percentiles)
 
 
-def flows_in(world: World) -> FloatArray:
-    """Settled flows, (tenants, FLOW_COLUMNS)."""
-    return settled(world.node, [world.grants[name] for name in world.node.names], world.rates)
+def flows_in(world: World, seconds: float = SETTLED_S) -> FloatArray:
+    """Settled flows, (tenants, FLOW_COLUMNS); the queue of who gets more than it bears has grown for `seconds`."""
+    return settled(world.node, [world.grants[name] for name in world.node.names], world.rates, seconds)
 
 
 def tail_ms(row: FloatArray, percentile: str) -> float:
     """A latency in ms of a row of flows; LONGEST_MS where nothing was answered."""
-    value = float(row[_COLUMN[percentile]])
+    value = float(row[LATENCY_COLUMNS[percentile]])
     return min(value, LONGEST_MS) if math.isfinite(value) and value > 0 else LONGEST_MS
 
 
-def outcome(world: World) -> dict[str, float]:
+def outcome(world: World, seconds: float = SETTLED_S) -> dict[str, float]:
     """Latency in ms of every service at its target's percentile; speed of every job as a share of it alone."""
-    rows = flows_in(world)
+    rows = flows_in(world, seconds)
     found: dict[str, float] = {}
     for at, name in enumerate(world.node.names):
         if at < len(world.node.services):
@@ -75,8 +73,3 @@ def outcome(world: World) -> dict[str, float]:
             job = world.node.jobs[at - len(world.node.services)]
             found[name] = float(rows[at, c.F_INSTRUCTIONS]) / 1e9 / solo_speed(world.node.platform, job)[1]
     return found
-
-
-def busiest(scenes: Sequence[Scene], count: int) -> list[Scene]:
-    """The scenes that lasted longest."""
-    return sorted(scenes, key=lambda scene: (-len(scene.intervals), scene.intervals[0]))[:count]

@@ -76,6 +76,9 @@ def test_the_state_of_another_policy_is_discarded_with_a_reason() -> None:
         base64.urlsafe_b64encode(b"\x00").decode(),
         base64.urlsafe_b64encode(msgspec.msgpack.encode({"policy": "arq"})).decode(),
         base64.urlsafe_b64encode(b"\x91" * 60000).decode(),
+        base64.urlsafe_b64encode(
+            msgspec.msgpack.encode({"policy": "osml", "version": 1, "state": 1}).replace(b"osml", b"\xff\xfe\xff\xfe")
+        ).decode(),
     ],
 )
 def test_a_tampered_state_is_refused(text: str) -> None:

@@ -80,7 +80,9 @@ def test_a_removal_without_configuration_and_journal_has_nothing_to_restore(mach
     assert not machine.asked.exists()
 
 
-def test_a_removal_stops_all_units_of_the_package_first(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_removal_stops_the_agent_first_and_the_plugin_after_the_restore(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     machine.agent_that_ends_with(0)
     (machine.folder / "run/systemd/system").mkdir(parents=True)
     programs = machine.folder / "programs"
@@ -89,10 +91,11 @@ def test_a_removal_stops_all_units_of_the_package_first(machine: Machine, monkey
     (programs / "systemctl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:/bin:/usr/bin")
     machine.run("prerm", "remove")
-    stopped, restored = machine.asked.read_text().splitlines()
+    stopped, restored, last = machine.asked.read_text().splitlines()
     units = {path.name.replace("@", "@*") for path in UNITS.glob("osml-*.service")} - {"osml-server.service"}
-    assert set(stopped.removeprefix("systemctl stop ").split()) == units
+    assert set(stopped.removeprefix("systemctl stop ").split()) == units - {"osml-nri.service"}
     assert restored.startswith("restore")
+    assert last == "systemctl stop osml-nri.service"
 
 
 def test_an_upgrade_touches_nothing(machine: Machine) -> None:

@@ -1,7 +1,9 @@
 """The store itself, on SQLite and on PostgreSQL where there is one."""
 
 import asyncio
+import contextlib
 import queue
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -22,7 +24,7 @@ from sqlalchemy.exc import OperationalError
 from osml.base.failure import Failure, InputError
 from osml.domain import Experience
 from osml.experiences.address import POSTGRES, REVISION, alembic_config, connect_arguments, open_engine, store_url, told
-from osml.experiences.outcome import Added, BusyError, StoreAwayError, StoreError
+from osml.experiences.outcome import Added, BusyError, StoreAwayError, StoreError, StoreFullError
 from osml.experiences.store import Store, fair_share
 from osml.experiences.tables import EXPERIENCES, METADATA
 from osml.experiences.writer import Writer
@@ -220,7 +222,7 @@ def test_a_full_disk_is_one_sentence_and_costs_nothing_else(tmp_path, make_exper
     with engine.connect() as connection:  # the same pooled connection
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(StoreError, match="full"):
+    with pytest.raises(StoreFullError, match="full"):
         store.add([make_experience(seq) for seq in range(1, 200)])
     assert store.count() == 1
     assert store.add([make_experience(5)]) == (1, 0)  # a new connection: the limit was the old one's
@@ -268,6 +270,16 @@ def test_a_lock_that_somebody_holds_is_given_up(postgres_url, make_experience, m
     assert Store(engine).add([make_experience(0)]) == (1, 0)
     with engine.begin() as connection:
         connection.execute(EXPERIENCES.delete())
+
+
+def test_a_file_that_somebody_holds_is_away_for_a_while(tmp_path, make_experience, monkeypatch):
+    monkeypatch.setattr("osml.experiences.address.BUSY_MS", 100)
+    store = Store(open_engine(store_url(f"sqlite:///{tmp_path}/held.db"), writes=True))
+    with contextlib.closing(sqlite3.connect(tmp_path / "held.db", isolation_level=None)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreAwayError, match="locked"):
+            store.add([make_experience(0)])
+    assert store.add([make_experience(0)]) == (1, 0)
 
 
 def test_a_store_that_can_not_be_opened_is_one_sentence(tmp_path):

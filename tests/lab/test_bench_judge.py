@@ -13,6 +13,7 @@ from osml.lab.bench.feasible import Feasible, asked
 from osml.lab.bench.judge import Judge, Judged, converged_at, falls, longest_met
 from osml.lab.bench.oracle_policy import ISOLATED, NAME, Answers, BestFor, Oracle, best_for
 from osml.lab.bench.report.statistics import mean, median, paired
+from osml.lab.bench.report.tables import METRICS, estimate
 from osml.lab.bench.results import Results
 from osml.lab.bench.scenario import Scenario
 from osml.simulator.closed_loop import ClosedLoop
@@ -33,6 +34,12 @@ def test_converged_is_the_first_of_five_intervals_in_a_row() -> None:
     assert converged_at([good] * 5) == 0
     assert converged_at([good, good, bad, *[good] * 5]) == 3
     assert converged_at([good] * 4 + [bad] + [good] * 4) is None
+
+
+def test_actions_until_convergence_are_of_runs_that_converge() -> None:
+    actions = next(metric for metric in METRICS if metric.column == "actions")
+    rows = [{"case": 0, "converged": True, "actions": 4}, {"case": 1, "converged": False, "actions": 60}]
+    assert estimate(rows, actions).value == 4
 
 
 def test_convergence_can_be_asked_for_a_longer_time_without_a_miss() -> None:

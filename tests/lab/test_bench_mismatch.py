@@ -127,9 +127,9 @@ def test_bounds_hold_where_they_are_above_the_cliff_and_only_there() -> None:
         ]
         return bounds_held(one.node, one.mix.loads, Decision("n", 0, "osml", partition, [], [], forecasts=told), NOBODY)
 
-    assert held(99.0) == (3, 3, 3, 3)
-    assert held(0.5) == (3, 0, 0, 0)
-    assert held(99.0, familiar=False) == Held()
+    assert held(99.0) == Held(3, 3, 3, 3)
+    assert held(0.5) == Held(3, 0, 0, 0)
+    assert held(99.0, familiar=False) == Held(unfamiliar=3)
 
 
 def test_the_report_has_policies_by_condition_with_and_without_jobs(tmp_path: Path) -> None:

@@ -77,10 +77,10 @@ def _found() -> dict[tuple[str, str], Any]:
 
 def test_times_are_of_the_mixes_on_which_all_converge() -> None:
     found = _found()
-    line = found["osml.conv.parties.mean", "parties, mean s"]
+    line = found["osml.conv.parties.mean", "parties, mean s, where all converge"]
     assert (line["published"], line["ours"], line["holds"]) == ("32.7", "30.5", True)
-    assert found["osml.conv.clite.range", "clite, most s"]["ours"] == "81"
-    assert found["osml.resources.osml", "osml, ways"]["holds"] is False
+    assert found["osml.conv.clite.range", "clite, most s, where all converge"]["ours"] == "81"
+    assert found["osml.resources.osml", "osml, ways where all converge"]["holds"] is False
 
 
 def test_shares_are_of_all_mixes_and_of_those_as_easy_as_the_papers() -> None:
@@ -154,3 +154,7 @@ def test_parts_of_a_suite_may_be_in_folders_of_their_own(tmp_path: Path) -> None
     found = runs_of([tmp_path / "group-1", tmp_path / "group-2"])["osml-unseen"]
     assert found.parts == ["group-1", "group-2"]
     assert document({"osml-unseen": found})["runs"]["osml-unseen"]["mixes"] == 2
+    metadata = tmp_path / "group-2" / "metadata.json"
+    metadata.write_text(json.dumps(json.loads(metadata.read_text()) | {"code": "another"}))
+    with pytest.raises(InputError, match="has code 'another', another folder of its suite has"):
+        runs_of([tmp_path / "group-1", tmp_path / "group-2"])

@@ -18,6 +18,7 @@ from msgspec import Struct
 from rich.console import Console
 
 from osml.allocation.policy import Plan
+from osml.bandwidth.library import usual_library
 from osml.base.failure import Failure, InputError
 from osml.decide import decide, registry
 from osml.domain import Observation, Partition, Reason, Region
@@ -296,6 +297,37 @@ def test_the_fingerprint_of_models_tells_folders_apart(tmp_path: Path, monkeypat
         change()
         found.append(stores.models_fingerprint())
     assert len(set(found)) == len(found)
+
+
+def test_the_operators_profiles_are_part_of_what_rows_depend_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual_library.cache_clear()
+    run(settings(tmp_path / "out", "even"), in_this_process, quiet())
+    assert Store(tmp_path / "out").metadata()["profiles"] == ""
+    monkeypatch.setenv("OSML_OMBM_PROFILES", str(tmp_path / "none"))
+    usual_library.cache_clear()
+    with pytest.raises(InputError, match=r"OSML_OMBM_PROFILES is '.*none', expected a folder of profiles"):
+        run(settings(tmp_path / "other", "even"), in_this_process, quiet())
+    (tmp_path / "none").mkdir()
+    usual_library.cache_clear()
+    with pytest.raises(InputError, match=r"has profiles '', this run has '[0-9a-f]{16}'"):
+        run(settings(tmp_path / "out", "even", resume=True), in_this_process, quiet())
+    usual_library.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["osml-302", "ahq-fluctuating", "ahq-equivalence", "ahq-constant"])
+def test_a_report_of_one_part_or_of_few_mixes_has_the_sections_that_it_can_have(name: str, tmp_path: Path) -> None:
+    whole = suite(name)
+    parts = list(dict.fromkeys(one.part for one in whole.scenarios()))
+    for part in parts:
+        few = [one for one in whole.scenarios() if one.part == part][:2]
+        short_ones = [replace(one, limit_s=12.0, settle_s=0.0, hold_s=3.0, tail_s=3.0, traces={}) for one in few]
+        small = replace(whole, scenarios=lambda found=short_ones: found, ask_oracle=False)
+        out = tmp_path / f"{name}-{parts.index(part)}"
+        run(Settings(small, ["unmanaged"], 1, out), in_this_process, quiet())
+        reports.build(out)
+        assert (out / "report.md").read_text("utf-8")
 
 
 def test_a_folder_that_can_not_be_made_or_written_is_one_sentence(tmp_path: Path) -> None:

@@ -7,7 +7,11 @@ import statistics
 
 import pytest
 
-from osml.lab.benchmarks.osml_rules import Worth, change, in_words, scenarios
+from osml.lab.bench.suites import osml_302
+from osml.lab.benchmarks import osml_rules
+from osml.lab.benchmarks.osml_rules import Worth, change, in_words, run, scenarios
+from osml.lab.results.commands import MIXES
+from osml.policies.osml import Osml
 
 
 def test_a_part_helps_where_things_are_worse_without_it() -> None:
@@ -27,6 +31,31 @@ def test_other_mixes_can_not_be_compared() -> None:
 
 def test_one_mix_has_no_interval() -> None:
     assert math.isnan(change([Worth(0.1, 0.2)], [Worth(0.2, 0.2)]).e_s_error)
+
+
+def test_each_mix_has_its_own_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+
+    class ToldError(RuntimeError):
+        """Enough is known."""
+
+    def loop(*_: object, seed: int, **__: object) -> None:
+        seeds.append(seed)
+        raise ToldError
+
+    monkeypatch.setattr(osml_rules, "ClosedLoop", loop)
+    for scenario in scenarios()["osml-302"][:3]:
+        with pytest.raises(ToldError):
+            run((), Osml().kinds, scenario)
+    assert len(set(seeds)) == 3
+
+
+def test_the_headline_has_no_mix_that_rules_were_chosen_with() -> None:
+    fresh = [one for one in osml_302.scenarios() if one.part == osml_302.FRESH]
+    looked_at = [one for one in osml_302.scenarios() if one.part == osml_302.MIXES]
+    assert len(fresh) == MIXES
+    assert not {one.name for one in fresh} & {one.name for one in looked_at}
+    assert not {one.name for one in fresh} & {one.name for one in scenarios()["osml-302"]}
 
 
 def test_every_suite_has_mixes() -> None:

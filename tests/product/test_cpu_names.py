@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from osml.domain.cpu_names import short_name
+from osml.domain.cpu_names import folder_name, short_name
 from osml.predictors import find_model, load_manifest, models_folder
 
 
@@ -31,10 +31,30 @@ def test_the_name_of_the_kernel_and_that_of_a_model_are_the_same_machine(of_the_
         ("Intel(R) Xeon(R) Gold 6278C CPU @ 2.60GHz", "gold-6278"),
         ("AMD EPYC 7543 32-Core Processor", "epyc-7543p"),
         ("e5-2630v4@8x10", "e5-2630v4"),
+        ("Intel(R) Xeon(R) CPU @ 2.20GHz", "Intel(R) Xeon(R) CPU @ 2.80GHz"),
+        ("Intel(R) Xeon(R) CPU @ 2.20GHz", "Intel(R) Xeon(R) Processor"),
+        ("Intel(R) Xeon(R) Processor", "AMD Processor"),
+        ("Intel(R) Xeon(R) Processor", "any"),
     ],
 )
 def test_other_machines_have_other_names(one: str, other: str) -> None:
     assert short_name(one) != short_name(other)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Intel(R) Xeon(R) CPU @ 2.20GHz",
+        "Intel(R) Xeon(R) Processor",
+        "AMD Processor",
+        "Intel(R) Xeon(R) CPU E5-2697 v4 @ 2.30GHz",
+        "AMD EPYC 7543 32-Core Processor",
+        "Neoverse-N1",
+    ],
+)
+def test_every_name_tells_something_and_its_folder_is_of_the_same_machine(name: str) -> None:
+    assert short_name(name)
+    assert short_name(folder_name(name)) == short_name(name)
 
 
 def test_a_real_cpu_gets_its_own_model() -> None:

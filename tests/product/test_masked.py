@@ -10,6 +10,8 @@ ADDRESSES = {
     "postgresql://osml:s3cret@db.example/osml": "postgresql://osml:***@db.example/osml",
     "postgresql+psycopg://osml:s3cret@db:5432/osml": "postgresql+psycopg://osml:***@db:5432/osml",
     "postgresql://osml:s3@cret/x@db/osml": "postgresql://osml:***@db/osml",
+    "postgresql://u:pa'ss@h/d": "postgresql://u:***@h/d",
+    'postgresql://h/d?password=pa"ss&user=x': "postgresql://h/d?password=***&user=x",
     "postgresql://:s3cret@db/osml": "postgresql://:***@db/osml",
     "postgresql://osml@/db?host=/tmp&password=s3cret&user=x": "postgresql://osml@/db?host=/tmp&password=***&user=x",
     "postgresql://db/osml?sslpassword=s3cret": "postgresql://db/osml?sslpassword=***",
@@ -44,7 +46,7 @@ def test_what_holds_no_password_stays_as_it_is(address):
     assert not is_masked(address)
 
 
-@given(st.text(st.characters(exclude_categories=["Z", "C"], exclude_characters="'\"#&;\x85"), min_size=8))
+@given(st.text(st.characters(exclude_categories=["Z", "C"], exclude_characters="#&;\x85"), min_size=8))
 def test_whatever_the_password_is_it_does_not_come_through(password):
     shown = masked(f"started with postgresql://osml:{password}@db.example/osml and so on")
     assert shown == "started with postgresql://osml:***@db.example/osml and so on"

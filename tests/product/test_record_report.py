@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from osml.base.failure import InputError
 from osml.cli.main import application
 from osml.cli.record_day import summarise
+from osml.cli.record_report import _ms
 from osml.domain import DRY_RUN, Decision, Latency, Observation, Partition, Platform, Reason, Region, Service
 from osml.records import read
 
@@ -44,6 +45,20 @@ def test_a_day_is_summed_up(tmp_path: Path) -> None:
     assert any("nothing was applied" in text for text in day.not_known)
     assert "mba: no MBA" in day.not_known
     assert "decisions of 1 intervals: the server did not answer" in day.not_known
+
+
+@pytest.mark.parametrize("dry_first", [True, False])
+def test_a_record_that_was_a_dry_run_for_a_while_says_for_how_long(tmp_path: Path, dry_first: bool) -> None:
+    lines = [line(n, 5.0, 2, dry=dry_first if n < 4 else not dry_first) for n in range(1, 6)]
+    day = summarise(read(record(tmp_path / "r", *lines)), tmp_path / "r")
+    many = 3 if dry_first else 2
+    assert (day.dry_run, day.only_watched) == (False, many)
+    assert any(f"nothing was applied in {many} of 5 intervals" in text for text in day.not_known)
+
+
+@pytest.mark.parametrize(("value", "shown"), [(1234.5, "1,234"), (999.7, "1,000"), (12.345, "12.3"), (None, "-")])
+def test_milliseconds_are_written_out(value: float | None, shown: str) -> None:
+    assert _ms(value) == shown
 
 
 def test_a_first_decision_for_what_is_in_force_changes_nothing(tmp_path: Path) -> None:

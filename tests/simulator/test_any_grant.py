@@ -68,6 +68,23 @@ def random_steps(seed: int) -> Iterator[tuple[Node, list[Grant], tuple[Flow, ...
             yield node, grants, tuple(flows)
 
 
+def test_a_large_machine_has_room_for_as_many_sets_of_tenants_as_it_has_cpus() -> None:
+    platform = replace(catalogs.platform("e5-2697v4"), physical_cores=64, cpus=128)
+    rng = np.random.default_rng(5)
+    names = catalogs.service_names()[:8]
+    home = catalogs.platform("e5-2697v4")
+    services = tuple(catalogs.scaled_to(catalogs.service(name, home.id), home, platform) for name in names)
+    grants = [
+        Grant(frozenset(np.nonzero(rng.integers(2, size=128))[0].tolist()) | {0}, (1 << platform.ways) - 1)
+        for _ in services
+    ]
+    sets = {frozenset(i for i, grant in enumerate(grants) if cpu in grant.cpus) for cpu in range(128)}
+    assert len(sets) > 64
+    node = Node(platform, services, ())
+    _, flows = advance(node, initial_state(node), grants, dict.fromkeys(names, 0.2), 1.0)
+    assert all(flow.cpu_s > 0.0 for flow in flows)
+
+
 @pytest.fixture(scope="module")
 def steps() -> list[tuple[Node, list[Grant], tuple[Flow, ...]]]:
     return list(random_steps(1))

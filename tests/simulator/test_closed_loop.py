@@ -64,6 +64,20 @@ def test_a_monitor_reads_no_other_tail_than_the_node_has(delay_s: float) -> None
         assert np.mean(found) == pytest.approx(1.0, abs=0.003 + 3.0 * float(error)), name
 
 
+def test_the_mean_of_an_interval_is_that_of_all_its_requests() -> None:
+    mix = Mix({"xapian": 0.6, "nginx": 0.2})
+    run = ClosedLoop(node_of(mix, "e5-2697v4"), mix.loads, "parties", seed=3, delay_s=0.1).run(30.0)
+    halves = [(one.before[0], one.flows[0], one) for one in run if one.before is not None]
+    assert halves
+    for before, after, interval in halves:
+        assert before.mean_ms is not None
+        assert after.mean_ms is not None
+        total = before.mean_ms * before.requests + after.mean_ms * after.requests
+        assert interval.tail_ms(0, "mean") == pytest.approx(total / (before.requests + after.requests))
+    whole = next(one for one in run if one.before is None)
+    assert whole.tail_ms(0, "mean") == whole.flows[0].mean_ms
+
+
 def test_the_spectrum_of_a_flow_has_its_percentiles_and_rises() -> None:
     mix = Mix({"xapian": 0.6, "nginx": 0.2})
     node = node_of(mix, "e5-2697v4")

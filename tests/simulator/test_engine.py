@@ -147,12 +147,12 @@ def test_any_overlap_of_cpus_and_ways_keeps_within_the_machine(data):
 
 def shares(cpu_sets, demands, weights, priorities=None):
     """CPUs used by each tenant on the platform."""
-    areas = cpu.empty_areas(len(cpu_sets))
+    areas = cpu.empty_areas(len(cpu_sets), PLATFORM.cpus)
     users = np.zeros(PLATFORM.cpus, np.int64)
     for i, cpus in enumerate(cpu_sets):
         users[list(cpus)] |= 1 << i
     cpu.map_cpus(areas, users, PLATFORM.physical_cores)
-    used = np.zeros((len(cpu_sets), columns.MAX_AREAS))
+    used = np.zeros((len(cpu_sets), columns.LEAST_AREAS))
     levels = np.zeros(len(cpu_sets)) if priorities is None else np.array(priorities, float)
     cpu.fair_shares(areas, np.array(demands), np.array(weights), levels, used)
     return list(used.sum(axis=1))

@@ -200,6 +200,13 @@ def test_a_step_needs_an_episode():
         env.step([NO_CHANGE])
 
 
+def test_a_step_needs_an_episode_on_every_node():
+    many = ColocationVectorEnv(3, max_services=1)
+    many.reset(options={"reset_mask": np.array([True, False, False])})
+    with pytest.raises(gymnasium.error.ResetNeeded, match="on some node"):
+        many.step([[NO_CHANGE]] * 3)
+
+
 def test_an_illegal_action_is_cut_not_refused():
     env = ColocationEnv(jobs=(), max_services=1, start="even", services=("moses",))
     env.reset(seed=0)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from osml.base.failure import InputError
-from osml.simulator.mix import Mix, node_of, parse_mix, scaling_notes
+from osml.simulator import catalogs
+from osml.simulator.engine import MAX_LOAD
+from osml.simulator.mix import Mix, loads_on, node_of, parse_mix, scaling_notes
 
 
 def test_services_and_jobs_keep_their_order() -> None:
@@ -50,6 +55,20 @@ def test_any_text_is_a_mix_or_one_sentence(text: str) -> None:
         assert isinstance(parse_mix(text), Mix)
     except InputError as error:
         assert "mix" in str(error)
+
+
+@given(load=st.floats(0.0, MAX_LOAD, exclude_min=True))
+def test_a_mix_reads_its_own_text(load: float) -> None:
+    mix = Mix({"moses": load}, ("stream",))
+    assert parse_mix(str(mix)) == mix
+
+
+def test_loads_are_by_the_names_that_services_have_on_the_node(tmp_path: Path) -> None:
+    own = tmp_path / "shop.yaml"
+    entry = yaml.safe_load(catalogs.shipped_text("services.yaml"))["xapian"]
+    own.write_text(yaml.safe_dump({"shop": entry}))
+    mix = parse_mix(f"{own}=0.3,moses=0.2")
+    assert loads_on(node_of(mix, "e5-2697v4"), mix.loads) == {"shop": 0.3, "moses": 0.2}
 
 
 def test_unknown_names_list_the_known_ones() -> None:

@@ -78,6 +78,12 @@ def test_bursty_arrivals_at_one_exponential_server_wait_as_in_gi_m_1(utilisation
     assert mean_wait(1.0, burstiness, utilisation, 1) == pytest.approx(sigma / (1 - sigma), rel=1e-6)
 
 
+def test_steady_arrivals_wait_least():
+    found = [queue_response(10.0, 1.0, burstiness, 300.0, 4)[0] for burstiness in (0.0, 1e-4, 1e-3, 0.01, 0.5)]
+    assert found[0] == pytest.approx(found[2], rel=0.01)
+    assert found == sorted(found)
+
+
 def test_without_arrivals_nobody_waits():
     assert queue_response(1.0, 0.5, 1.0, 0.0, 4) == (0.0, 0.0)
     assert queue_response(1.0, 0.5, 2.0, 0.0, 4) == (0.0, 0.0)

@@ -110,3 +110,33 @@ def test_a_shared_cache_settles_in_the_same_state_whatever_the_step(loads: dict[
     for step_s in (2.0, 1.0, 0.5, 0.1):
         for held in occupancies(node, loads, step_s):
             assert held == pytest.approx(settled, rel=0.01), step_s
+
+
+def _p99_beside_a_job(*, eevdf: bool, weights: tuple[float, float, float]) -> float:
+    """xapian beside a job on CPUs 0 to 7, and moses alone on others."""
+    platform = replace(catalogs.platform("e5-2699v4"), cpu_groups=True, eevdf=eevdf)
+    xapian = replace(catalogs.service("xapian", platform.id), threads=8)
+    moses = catalogs.service("moses", platform.id)
+    job = replace(catalogs.job("blackscholes"), threads=8)
+    node = Node(platform, (xapian, moses), (job,))
+    low, high = (1 << 10) - 1, (1 << platform.ways) - 1 ^ (1 << 10) - 1
+    shared = frozenset(range(8))
+    grants = [
+        Grant(shared, low, cpu_weight=weights[0]),
+        Grant(frozenset(range(10, 14)), high, cpu_weight=weights[1]),
+        Grant(shared, low, cpu_weight=weights[2]),
+    ]
+    flow = steady(node, grants, {"xapian": 0.2, "moses": 0.1}, 10.0)[0]
+    assert flow.p99_ms is not None
+    return flow.p99_ms
+
+
+def test_the_weight_of_who_shares_nothing_changes_nothing():
+    found = [_p99_beside_a_job(eevdf=False, weights=(100.0, weight, 100.0)) for weight in (1.0, 100.0, 1000.0)]
+    assert found == pytest.approx([found[0]] * 3, rel=1e-9)
+
+
+def test_under_eevdf_only_the_ratio_of_weights_counts():
+    times = [_p99_beside_a_job(eevdf=True, weights=(10.0 * x, 100.0, x)) for x in (1.0, 10.0, 100.0)]
+    assert times == pytest.approx([times[0]] * 3)
+    assert times[0] <= _p99_beside_a_job(eevdf=True, weights=(100.0, 100.0, 100.0))

@@ -118,7 +118,7 @@ def test_dip_as_json() -> None:
     assert [entry["strategy"] for entry in found["strategies"]] == ["unmanaged", "even", "rr", "round_robin"]
     assert len(found["runs"]) == 24
     assert found["strategies"][1]["cores"] == {"da": 1.0, "ia": 1.0, "pa": 0.0, "kind": "{D, I}"}
-    assert [row["published_pct"] for row in found["published"]] == [50.9, 94.2, 94.2, 96.4]
+    assert found["published"] == [], "the paper had other applications"
     assert found["tolerance_ability"] == pytest.approx(sum(found["tolerances"].values()))
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from osml.base.failure import InputError
-from osml.lab.theory.experiments import dip_experiment
+from osml.lab.theory.experiments import dip_experiment, dip_observations
 from osml.lab.theory.experiments.dip_experiment import APPLICATIONS, EVEN, PRIORITY, SHARED, Setup, run_experiment
 from osml.lab.theory.experiments.dip_observations import caption_performances, observe
 from osml.lab.theory.experiments.settled_runs import Settling
@@ -72,7 +72,10 @@ def test_shared_against_itself_is_no_change(report):
     assert found.uncertainty_ratio == 1.0
 
 
-def test_published_numbers_stand_beside_ours(report):
+def test_published_numbers_stand_beside_ours_where_the_applications_are_the_papers(results, monkeypatch):
+    assert observe(results).published == []
+    monkeypatch.setattr(dip_observations, "APPLICATIONS", FEW)
+    report = observe(results)
     assert [row.published_pct for row in report.published] == [50.9, 94.2, 94.2, 96.4]
     assert report.published[1].ours_pct == strategy(report, PRIORITY).high.better_pct
 

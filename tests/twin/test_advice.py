@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from osml.domain import Host, Service
+from osml.domain import CacheDomain, Host, Service
 from osml.records import Line, Record
 from osml.twin.advice.advise import Advice, answer, verdict
-from osml.twin.advice.blame import Blame, Cause
+from osml.twin.advice.blame import Blame, Cause, blamed, worst_scene
 from osml.twin.advice.levers import Lever
 from osml.twin.advice.page import page
 from osml.twin.advice.untold import Untold
+from osml.twin.make import made
 from osml.twin.scenes import scenes_of
 from osml.twin.targets import Target, targets_of
 from tests.kit.twin_records import watched
@@ -67,6 +68,62 @@ def test_a_lever_of_the_cache_is_not_sure_where_nobody_measured_the_need_of_it()
     assert any("not sure: own cache ways" in text for text in said)
     cpus = replace(_CAT, lever="own CPUs")
     assert _advice(_CAT, cpus, blame=guessed)[0] is True
+
+
+def test_a_lever_that_the_machine_does_not_have_is_no_yes() -> None:
+    absent = replace(_CAT, available=False)
+    found = [Advice(_BLAME, (absent, _AWAY), 8.0, "p99", 0.3, 0.3)]
+    needed, said = answer(found)
+    assert needed is False
+    assert any(text.startswith("Partitioning would help redis, but this machine has no CAT: own") for text in said)
+    assert any("Sure to help it: move batch away" in text for text in said)
+    assert verdict(needed, found) == "No, this machine does not have the partitioning that could help."
+
+
+def test_a_lever_that_the_machine_does_not_have_is_no_hope_and_not_sure_to_help() -> None:
+    needed, said = _advice(replace(_CAT, low=-1.0, available=False))
+    assert needed is False
+    assert any(text.startswith("Partitioning may help redis, but this machine has no CAT: own") for text in said)
+    mba = replace(_CAT, lever="less memory bandwidth for jobs (MBA)", available=False)
+    needed, said = _advice(mba, replace(_CAT, low=-1.0))
+    assert needed is None
+    assert not any("Sure to help" in text for text in said)
+    cpus = replace(_CAT, lever="own CPUs", gain=1.0, low=0.5)
+    assert _advice(mba, cpus)[0] is True
+
+
+def test_levers_of_the_cache_are_not_sure_where_there_are_several_caches() -> None:
+    found = [Advice(_BLAME, (_CAT,), 8.0, "p99", 0.3, 0.3, caches=2)]
+    needed, said = answer(found)
+    assert needed is None
+    assert any("not sure: own cache ways" in text for text in said)
+
+
+def test_of_a_machine_with_several_caches_a_twin_says_that_it_has_one() -> None:
+    halves = [CacheDomain(0, "0-17"), CacheDomain(1, "18-35")]
+    lines = [
+        Line(structs.replace(seen, platform=structs.replace(seen.platform, domains=halves)), line.decision)
+        for line in watched().lines
+        for seen in [line.observation]
+    ]
+    twin = made(Record(lines), seed=1, members=16)
+    assert sum("this machine has 2 last-level caches, the twin has one" in text for text in twin.unknown) == 1
+    single = made(watched(), seed=1, members=16)
+    assert not any("last-level caches" in text for text in single.unknown)
+    of_both = [
+        blamed(
+            known.ensemble,
+            worst_scene(known.scenes, known.ensemble, "service-2"),
+            "service-2",
+            (-9.0, 0.0, 9.0),
+            members=1,
+        )
+        for known in (twin, single)
+    ]
+    several, one = ({cause.resource: cause.confidence for cause in blame.causes} for blame in of_both)
+    assert "cache" in several
+    assert several["cache"] is None
+    assert one["cache"] is not None
 
 
 def test_who_meets_its_target_needs_nothing() -> None:

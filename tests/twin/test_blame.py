@@ -51,8 +51,8 @@ def _idle() -> JobModel:
 def _blamed(
     world: World, target_ms: float = 100.0, throttled: float = 0.0, measured_ms: float | None = None, width: float = 9.0
 ) -> Blame:
-    tenants = [Tenant("moses", "lc", target_ms, "p99", None, 36, None)]
-    tenants += [Tenant(name, "be", None, "p99", None, 1, None) for name in world.jobs]
+    tenants = [Tenant("moses", "lc", target_ms, "p99", 36)]
+    tenants += [Tenant(name, "be", None, "p99", 1) for name in world.jobs]
     none = catalogs.platform("e5-2697v4")
     ensemble = Ensemble(none, None, tuple(tenants), {}, {}, (), np.zeros((1, 0)))  # type: ignore[arg-type]
     seen = {"moses": {} if measured_ms is None else {"p99": Reading(math.log(measured_ms), 0.1, 9)}}
@@ -87,6 +87,7 @@ def test_who_was_throttled_by_a_limit_that_nobody_knows_blames_nobody() -> None:
 
 def test_who_does_not_suffer_blames_nobody() -> None:
     assert _blamed(_world(_idle())).causes == ()
+    assert _blamed(_world(_idle())).suffers_ms == 0.0
 
 
 def test_the_e_s_of_who_misses_is_that_of_what_was_measured() -> None:
@@ -187,4 +188,4 @@ class _Known:
     """What is asked of an ensemble here."""
 
     def tenant(self, name: str) -> Tenant:
-        return Tenant(name, "lc", 1.0, "p99", None, None, None)
+        return Tenant(name, "lc", 1.0, "p99", None)

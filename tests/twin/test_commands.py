@@ -14,7 +14,9 @@ from typer.testing import CliRunner
 
 from osml.base.failure import InputError
 from osml.cli.main import application
+from osml.decide.decide import PolicyError, RequestError
 from osml.records import Line, Record, gather
+from osml.twin.commands.options import refused
 from tests.kit.twin_records import managed, services_alone, watched, write
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/advise.md"
@@ -77,8 +79,7 @@ def test_advice_keeps_its_contract(folder: Path) -> None:
         assert {"name", "suffers_ms", "from", "levers"} <= set(service)
         assert all({"culprit", "resource", "ms", "confidence"} <= set(cause) for cause in service["from"])
         assert all(lever["low"] <= lever["gain"] <= lever["high"] for lever in service["levers"])
-        if service["from"]:
-            assert sum(cause["ms"] for cause in service["from"]) == pytest.approx(service["suffers_ms"], rel=1e-3)
+        assert sum(cause["ms"] for cause in service["from"]) == pytest.approx(service["suffers_ms"], rel=1e-3)
 
 
 def test_a_replay_has_a_decision_an_interval(folder: Path) -> None:
@@ -108,6 +109,36 @@ def test_a_tenant_moves_to_another_twin(folder: Path) -> None:
     assert names["service-1"]["ratio"] > 0
 
 
+def test_equal_changes_are_all_made_and_who_moves_to_one_machine_comes_together(folder: Path) -> None:
+    _run(folder, "twin", "fit", "day.jsonl", "--out", "one.json", "--members", "16")
+    found = _json(folder, "twin", "whatif", "one.json", "--add-job", "stream", "--add-job", "stream")
+    assert found["changes"] == ["with stream", "with stream"]
+    assert {"stream", "stream-added"} < {row["name"] for row in found["tenants"]}
+    moves = ("--move", "job-1=one.json", "--move", "service-3=./one.json")
+    [there] = _json(folder, "twin", "whatif", "one.json", *moves)["elsewhere"]
+    assert there["node"] == "hidden: job-1, service-3 come"
+    assert {"job-1-added", "service-3-added"} < {row["name"] for row in there["tenants"]}
+
+
+def test_a_tenant_that_was_there_for_a_part_of_the_time_can_be_asked_for(folder: Path) -> None:
+    """Most of the record has no job; what is asked of the job is answered by the rest of it."""
+    alone = [
+        Line(replace(seen, services=[one for one in seen.services if one.kind == "lc"]), line.decision)
+        for line in watched(240).lines
+        for seen in [line.observation]
+    ]
+    write(Record(alone), folder / "alone.jsonl")
+    write(watched(240).part(0, 30), folder / "beside.jsonl")
+    _run(folder, "twin", "fit", "alone.jsonl", "beside.jsonl", "--out", "both.json", "--members", "16")
+    found = {row["name"]: row for row in _json(folder, "twin", "whatif", "both.json", "--remove", "job-1")["tenants"]}
+    assert found["job-1"]["before"] > 0
+    assert found["job-1"]["after"] is None
+    found = {row["name"]: row for row in _json(folder, "twin", "whatif", "both.json", "--own-cpus")["tenants"]}
+    assert set(found) == {"service-1", "service-2", "service-3"}
+    added = ("--add-job", "stream", "--weight", "stream=1")
+    assert _json(folder, "twin", "whatif", "both.json", *added)["changes"] == ["with stream", "stream with weight 1"]
+
+
 def test_a_quick_service_that_comes_is_a_service_and_a_job_is_a_job(folder: Path) -> None:
     _run(folder, "twin", "fit", "day.jsonl", "--out", "one.json", "--members", "16")
     comes = ("--add-service", "memcached=0.1", "--add-job", "stream")
@@ -116,6 +147,12 @@ def test_a_quick_service_that_comes_is_a_service_and_a_job_is_a_job(folder: Path
     assert names["memcached"]["after"] < 1.0
     assert (names["memcached"]["class"], names["memcached"]["unit"]) == ("lc", "ms")
     assert names["stream"]["class"] == "be"
+
+
+@pytest.mark.parametrize("error", [PolicyError("no room"), RequestError("no room")])
+def test_what_a_policy_refuses_is_said_in_one_sentence(error: Exception) -> None:
+    with pytest.raises(InputError, match="no room"), refused():
+        raise error
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from osml.twin.document import Twin, is_twin, load, save
 from osml.twin.fit import assimilated
 from osml.twin.make import made
 from osml.twin.scenes import scenes_of
+from osml.twin.trajectory import along
 from tests.kit.twin_records import managed, watched
 
 
@@ -49,6 +50,19 @@ def test_a_twin_comes_back_from_disk_as_it_was(twin: Twin, tmp_path: Path) -> No
     assert load(file) == twin
     assert is_twin(file)
     assert not is_twin(tmp_path / "nothing.json")
+
+
+def test_a_twin_of_an_older_version_is_read(twin: Twin, tmp_path: Path) -> None:
+    """Its tenants have two keys more that nobody read, and no limits of the operator."""
+    file = tmp_path / "twin.json"
+    save(twin, file)
+    document = msgspec.json.decode(file.read_bytes())
+    for one in document["tenants"]:
+        for name in ("min_cores", "max_cores", "min_ways", "max_ways"):
+            del one[name]
+        one |= {"ideal_ms": 1.5, "speed_solo": None}
+    file.write_bytes(msgspec.json.encode(document))
+    assert load(file) == twin
 
 
 @pytest.mark.parametrize(
@@ -106,6 +120,16 @@ def test_a_record_of_one_line_is_too_short() -> None:
         made(watched().part(0, 1), members=16)
 
 
+def test_more_services_than_a_virtual_node_has_are_refused_in_one_sentence() -> None:
+    lines: list[Line] = []
+    for line in watched().part(0, 20).lines:
+        services = [msgspec.structs.replace(one, name=f"{one.name}-{copy}")
+                    for copy in range(13) for one in line.observation.services]  # fmt: skip
+        lines.append(Line(msgspec.structs.replace(line.observation, services=services), line.decision))
+    with pytest.raises(InputError, match="has 52 services and jobs, a twin has at most 48; give a record"):
+        made(Record(lines), members=16)
+
+
 def test_it_predicts_what_it_was_not_fitted_to_better_than_by_chance() -> None:
     record = watched(240)
     found = checked(made(record.part(0, 180), seed=1, members=16), record.part(180, 240), members=8)
@@ -120,6 +144,28 @@ def test_a_record_of_another_machine_is_not_predicted(twin: Twin) -> None:
     lines = [Line(msgspec.structs.replace(line.observation, node="other"), line.decision) for line in watched().lines]
     with pytest.raises(InputError, match="the record is of node 'other', the twin of 'hidden'"):
         checked(twin, Record(lines))
+
+
+def test_who_is_not_there_does_not_press_on_the_others() -> None:
+    """A job that is gone in the second half no longer slows the services there."""
+    whole, lines = watched(), list(watched().lines)
+    for at, line in enumerate(lines[60:], start=60):
+        left = [one for one in line.observation.services if one.name != "job-1"]
+        lines[at] = Line(msgspec.structs.replace(line.observation, services=left), line.decision)
+    ensemble = made(whole, seed=1, members=16).ensemble.some(2)
+    full, half = along(ensemble, whole), along(ensemble, Record(lines))
+    assert np.array_equal(full[:, :60], half[:, :60], equal_nan=True)
+    assert np.nanmean(half[:, 70:] - full[:, 70:]) < -0.01
+
+
+def test_who_stays_keeps_its_queue_and_cache_when_another_goes_and_comes() -> None:
+    whole, lines = watched(), list(watched().lines)
+    seen = lines[80].observation
+    left = [one for one in seen.services if one.name != "job-1"]
+    lines[80] = Line(msgspec.structs.replace(seen, services=left), lines[80].decision)
+    ensemble = made(whole, seed=1, members=16).ensemble.some(2)
+    full, half = along(ensemble, whole), along(ensemble, Record(lines))
+    assert np.nanmax(np.abs(half[:, 82:86] - full[:, 82:86])) < 0.1
 
 
 def test_what_was_applied_is_told_line_by_line() -> None:

@@ -10,7 +10,7 @@ from osml.base.failure import InputError, MachineError
 from osml.decide import outlook as outlooks
 from osml.decide.decide import decide
 from osml.decide.outlook import check_outlook, load_outlook
-from osml.domain import Assignment
+from osml.domain import DRY_RUN, Assignment
 from osml.twin.document import save
 from osml.twin.make import made
 from osml.twin.outlook import TwinOutlook
@@ -51,6 +51,16 @@ def test_a_service_that_loses_its_cores_makes_it_worse(outlook):
     ]
     before, after = outlook.e_s(observation, [observation.assignments, starved])
     assert after > before
+
+
+def test_where_the_agent_only_watches_nothing_was_in_force(outlook):
+    """The assignments of a dry run are what decisions would have set."""
+    observation = msgspec.structs.replace(seen("node-1"), missing={DRY_RUN: "applies nothing"})
+    now = decide(observation).entropy
+    assert now is not None
+    supposed, watched = outlook.e_s(observation, [observation.assignments, []])
+    assert watched == pytest.approx(now.e_s, abs=1e-6)
+    assert abs(supposed - now.e_s) > 1e-3
 
 
 def test_an_unknown_node_a_broken_twin_and_a_new_service_have_no_prediction(outlook):

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "apply/node_state.h"
-#include "apply/restore.h"
 #include "base/clock.h"
 #include "base/number.h"
 #include "base/trust.h"
@@ -40,6 +39,13 @@ std::string value_of(const KnobSet& set, Aspect aspect) {
   return value ? *value : std::string();
 }
 
+// Those in force, where a cgroup above has fewer by now.
+std::string cpus_of(const KnobSet& set) {
+  Knob* knob = set.find(Aspect::Cpus);
+  const auto value = knob == nullptr ? Result<std::string>(std::string()) : knob->in_force();
+  return value ? *value : std::string();
+}
+
 Levers levers_of(const KnobSet& set) {
   Levers levers;
   if (const auto memory = parse_unsigned(value_of(set, Aspect::Memory))) levers.memory_mib = *memory;
@@ -61,15 +67,16 @@ Result<Actuator> Actuator::open(const Config& config, ActuatorOptions options) {
   auto state = std::make_unique<State>(config, options);
   if (options.fault_injection) state->crash = CrashPoint::from_environment();
   state->remember_targets();
-  if (const auto seen = state->look(); !seen) return seen.error();
+  if (Status seen = state->look(); !seen) return seen.error();
   if (options.read_only) {
     if (auto journal = load_journal(state->journal_path())) state->journal = std::move(*journal);
     state->clocks = {};  // the journal says what was found before their limits
-    if (const auto seen = state->refresh(); !seen) return seen.error();
+    if (Status seen = state->refresh(); !seen) return seen.error();
     if (Status remembered = state->remember_places(); !remembered) return remembered.error();
   } else if (Status taken = state->take_over(); !taken) {
     return taken.error();
   }
+  state->machine_changed = false;
   return Actuator(std::move(state));
 }
 
@@ -96,11 +103,12 @@ const PodFinder::Calls* Actuator::kubelet() const { return state_->locator.kubel
 
 Result<std::vector<Assignment>> Actuator::read() {
   std::vector<Assignment> assignments;
+  const auto clocks = state_->clocks_in_force();
   for (const KnobSet& set : state_->knobs) {
     if (set.absent) continue;
     Assignment assignment;
     assignment.service = set.service;
-    if (const std::string cpus = value_of(set, Aspect::Cpus); !cpus.empty()) assignment.cpus = cpus;
+    if (const std::string cpus = cpus_of(set); !cpus.empty()) assignment.cpus = cpus;
     assignment.cpu_quota = parse_double(value_of(set, Aspect::Quota));
     // Every group has a weight; only ours says something.
     const Knob* weighed = set.find(Aspect::Weight);
@@ -109,13 +117,14 @@ Result<std::vector<Assignment>> Actuator::read() {
         assignment.cpu_weight = static_cast<unsigned>(*weight);
       }
     }
-    if (const auto mask = parse_unsigned(value_of(set, Aspect::Ways), 16)) assignment.way_mask = *mask;
-    if (const auto mba = parse_unsigned(value_of(set, Aspect::Mba))) {
+    const KnobSet& host = state_->host_of(set);  // a guest has what its cache group has
+    if (const auto mask = parse_unsigned(value_of(host, Aspect::Ways), 16)) assignment.way_mask = *mask;
+    if (const auto mba = parse_unsigned(value_of(host, Aspect::Mba))) {
       assignment.mba = static_cast<unsigned>(std::min<std::uint64_t>(*mba, most_mba));
       if (state_->curve) assignment.mba = mbps(state_->curve->gbps_of(*assignment.mba));
     }
     assignment.levers = levers_of(set);
-    if (assignment.cpus) assignment.levers.frequency_mhz = state_->clock_of(*assignment.cpus);
+    if (assignment.cpus) assignment.levers.frequency_mhz = state_->clock_of(*assignment.cpus, clocks);
     assignments.push_back(std::move(assignment));
   }
   return assignments;
@@ -131,10 +140,10 @@ Outcome Actuator::apply(const Decision& decision, bool dry_run, const std::vecto
     return finish({decision.seq, OutcomeStatus::Failed, error.message + "; nothing was changed", std::nullopt});
   };
   if (state_->options.read_only && !dry_run) return failed(read_only());
-  if (const auto seen = state_->refresh(); !seen) return failed(seen.error());
+  if (const Status seen = state_->refresh(); !seen) return failed(seen.error());
   if (!dry_run) {
     // What it could not undo is no reason not to set the rest: a decision says what all have.
-    const Status whole = state_->heal();
+    const Status whole = state_->heal_and_tell();
     if (!whole && state_->journal.pending.empty()) return failed(whole.error());
   }
   std::set<std::string> excused = state_->excused;
@@ -170,14 +179,16 @@ Outcome Actuator::apply(const Decision& decision, bool dry_run, const std::vecto
 Status Actuator::reconcile() {
   if (state_->options.read_only) return read_only();
   const Status kept = state_->journal_unsaved ? state_->keep_journal() : done();
-  const auto changed = state_->look();
-  if (!changed) return changed.error();
-  const Status undone = state_->heal();
+  if (Status seen = state_->look(); !seen) return seen;
+  const bool changed = std::exchange(state_->machine_changed, false);
+  const Status undone = state_->heal_and_tell();
   Status left = state_->leave_absent();
-  const bool overwritten = std::exchange(state_->overwritten, false);
+  const bool overwritten = state_->overwritten > 0;
+  if (overwritten) --state_->overwritten;
   const bool regroup = state_->regroup || state_->has_lost_group();
-  Status again = *changed || overwritten || regroup ? state_->reapply() : done();
+  Status again = changed || overwritten || regroup ? state_->reapply() : done();
   state_->regroup = regroup && !again;
+  state_->set_group_room(state_->platform);  // groups of those who have gone are free by now
   Status anew = state_->follow_cgroups();
   Status monitored = state_->monitor_only_groups();
   Status followed = state_->follow_tasks();
@@ -219,15 +230,19 @@ CpusInForce Actuator::cpus_in_force() const {
     const auto cpus = applied->values.find(Aspect::Cpus);
     if (cpus != applied->values.end()) all[service.spec.name] = cpus->second;
   }
+  for (const Applied& applied : state_->journal.applied) {
+    const auto cpus = applied.values.find(Aspect::Cpus);
+    const bool of_container = applied.match.found_by.find(container_words) != std::string::npos;
+    if (cpus == applied.values.end() || !of_container) continue;
+    if (state_->may_be_asked_for(applied.service, applied.match)) all[applied.service] = cpus->second;
+  }
   return all;
 }
 
-void Actuator::expect_overwriting() { state_->overwritten = true; }
+// The runtime writes after it was answered: maybe after the next look, and surely before the one that follows.
+void Actuator::expect_overwriting() { state_->overwritten = 2; }
 
-Status Actuator::look() {
-  const auto seen = state_->look();
-  return seen ? done() : Status(seen.error());
-}
+Status Actuator::look() { return state_->look(); }
 
 Status Actuator::restore() {
   if (state_->options.read_only) return read_only();
@@ -236,10 +251,8 @@ Status Actuator::restore() {
   const bool given_up = !state_->give_up_undoing().empty();
   const bool nothing = state_->journal.originals.empty() && state_->journal.applied.empty();
   if (nothing && !given_up && !state_->journal_unsaved) return done();
-  const auto tree = state_->lock_resctrl();
-  if (!tree) return tree.error();
   state_->journal.applied.clear();
-  Status back = restore_all(state_->journal.originals, state_->roots_to_restore(), state_->resctrl);
+  Status back = state_->restore_saved(state_->journal.originals);
   if (Status saved = state_->keep_journal(); !saved) return saved;
   return back;
 }

@@ -19,7 +19,7 @@ std::map<std::string, Wanted> Actuator::State::wanted_of(const Decision& decisio
     const auto now = group == nullptr ? Result<std::string>(std::string()) : set.find(Aspect::Group)->read();
     if (now && !now->empty()) existing.insert(set.service);
   }
-  share_groups(wanted, group_room, alone(), existing);
+  share_groups(wanted, group_room, alone(wanted), existing);
   return wanted;
 }
 
@@ -44,19 +44,31 @@ std::optional<std::string> Actuator::State::groups_refusal(const Decision& decis
   if (!group_room) return std::nullopt;
   std::map<std::string, Wanted> wanted;
   for (const Assignment& assignment : decision.assignments) wanted[assignment.service] = wanted_of(assignment);
-  const unsigned needed = needed_groups(wanted, alone());
+  const unsigned needed = needed_groups(wanted, alone(wanted));
   if (needed <= *group_room) return std::nullopt;
   return "the assignments need " + std::to_string(needed) + " cache groups, but this node has room for " +
          std::to_string(*group_room) + "; give more services the same way_mask and the same mba";
 }
 
-std::set<std::string> Actuator::State::alone() const {
+std::set<std::string> Actuator::State::alone(const std::map<std::string, Wanted>& wanted) const {
   std::set<std::string> services;
   for (const KnobSet& set : knobs) {
     const Knob* mba = set.find(Aspect::Mba);
-    if (mba != nullptr && mba->backend() == "regulator") services.insert(set.service);
+    const auto values = wanted.find(set.service);
+    const bool limited = values != wanted.end() && values->second.contains(Aspect::Mba);
+    if (limited && mba != nullptr && mba->backend() == "regulator") services.insert(set.service);
   }
   return services;
+}
+
+const KnobSet& Actuator::State::host_of(const KnobSet& set) const {
+  const Applied* own = journal.applied_to(set.service);
+  const auto tasks = own == nullptr ? Wanted::const_iterator() : own->values.find(Aspect::Tasks);
+  if (own == nullptr || tasks == own->values.end()) return set;
+  const auto host = std::find_if(knobs.begin(), knobs.end(), [&](const KnobSet& one) {
+    return osml::resctrl::group_name(one.service) == tasks->second;
+  });
+  return host == knobs.end() ? set : *host;
 }
 
 bool Actuator::State::shares_group(const std::string& service) const {

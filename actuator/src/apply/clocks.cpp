@@ -90,17 +90,15 @@ Result<std::optional<std::string>> Actuator::State::clock_value(const KnobSet& s
 
 Status Actuator::State::follow_clocks() {
   if (clocks.knobs.empty()) return done();
-  std::map<std::string, Wanted> wanted;
-  for (const Applied& applied : journal.applied) wanted[applied.service] = applied.values;
-  if (Status known = add_clock_limits(wanted); !known) return known;
+  const auto limits = clocks_in_force();
+  if (!limits) return limits.error();
   Status first = done();
   std::size_t held = 0;
   std::string example;
   for (const KnobSet& set : clocks.knobs) {
-    const Wanted& values = wanted.at(set.service);
-    const auto value = values.find(Aspect::Clock);
-    const bool limited = value != values.end();
-    const Status followed = limited ? keep_clock(set, values) : release_clock(set);
+    const auto value = limits->find(set.service);
+    const bool limited = value != limits->end();
+    const Status followed = limited ? keep_clock(set, value->second) : release_clock(set);
     if (first && !followed) first = followed.error().wrap(set.service);
     if (!limited) continue;
     const auto now = set.find(Aspect::Clock)->read();
@@ -116,13 +114,13 @@ Status Actuator::State::follow_clocks() {
 }
 
 // What was found is in the journal before anything is written.
-Status Actuator::State::keep_clock(const KnobSet& set, const Wanted& values) {
+Status Actuator::State::keep_clock(const KnobSet& set, const std::string& mhz) {
   Knob& knob = *set.find(Aspect::Clock);
   if (journal.find(set.name(knob)) == nullptr) {
-    if (Status noted = note_originals({{set.service, values}}); !noted) return noted;
+    if (Status noted = note_originals({{set.service, {{Aspect::Clock, mhz}}}}); !noted) return noted;
     if (Status saved = keep_journal(); !saved) return saved;
   }
-  return knob.reconcile(values.at(Aspect::Clock));
+  return knob.reconcile(mhz);
 }
 
 // A domain that is offline keeps its entry until it is back.
@@ -137,7 +135,21 @@ Status Actuator::State::release_clock(const KnobSet& set) {
   return keep_journal();
 }
 
-std::optional<std::uint64_t> Actuator::State::clock_of(const std::string& cpus) const {
+Result<ClockLimits> Actuator::State::clocks_in_force() const {
+  std::map<std::string, Wanted> wanted;
+  for (const Applied& applied : journal.applied) wanted[applied.service] = applied.values;
+  if (Status known = add_clock_limits(wanted); !known) return known.error();
+  ClockLimits limits;
+  for (const KnobSet& set : clocks.knobs) {
+    const Wanted& values = wanted.at(set.service);
+    if (const auto mhz = values.find(Aspect::Clock); mhz != values.end()) limits[set.service] = mhz->second;
+  }
+  return limits;
+}
+
+// Heat or firmware may hold a clock below its limit, which is what was decided all the same.
+std::optional<std::uint64_t> Actuator::State::clock_of(const std::string& cpus,
+                                                       const Result<ClockLimits>& in_force) const {
   const auto own = parse_cpulist(cpus);
   if (!own || clocks.knobs.empty()) return std::nullopt;
   CpuSet limited;
@@ -148,7 +160,11 @@ std::optional<std::uint64_t> Actuator::State::clock_of(const std::string& cpus) 
     Knob& knob = *set.find(Aspect::Clock);
     const Saved* saved = journal.find(set.name(knob));
     const auto found = saved == nullptr ? std::nullopt : parse_double(saved->snapshot);
-    const auto now = knob.read();
+    auto now = knob.read();
+    if (now && in_force) {
+      const auto limit = in_force->find(set.service);
+      if (limit != in_force->end() && knob.accepts(*now, limit->second)) now = limit->second;
+    }
     const auto mhz = now ? parse_double(*now) : std::nullopt;
     if (!found || !mhz || *mhz * 1000 >= *found) return std::nullopt;
     limited = unite(limited, clocks.domains[i].cpus);

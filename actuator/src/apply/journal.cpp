@@ -37,7 +37,8 @@ Json to_json(const Roots& roots) {
   return {{"resctrl", roots.resctrl.string()},
           {"cgroup", roots.cgroup.string()},
           {"proc", roots.proc.string()},
-          {"sysfs", roots.sysfs.string()}};
+          {"sysfs", roots.sysfs.string()},
+          {"disks", roots.disks}};
 }
 
 Json to_json(const std::vector<Saved>& list) {
@@ -92,8 +93,11 @@ Match match_of(const Json& json) {
 }
 
 Roots roots_of(const Json& json) {
-  return {json.at("resctrl").get<std::string>(), json.at("cgroup").get<std::string>(),
-          json.at("proc").get<std::string>(), json.at("sysfs").get<std::string>()};
+  Roots roots = {json.at("resctrl").get<std::string>(), json.at("cgroup").get<std::string>(),
+                 json.at("proc").get<std::string>(), json.at("sysfs").get<std::string>()};
+  if (json.contains("disks"))
+    roots.disks = json.at("disks").get<std::vector<std::string>>();  // an older journal has none
+  return roots;
 }
 
 Aspect aspect_of(const std::string& name, const Json& json) {

@@ -37,7 +37,7 @@ std::string domain_ids(const Platform& platform) {
 
 }  // namespace
 
-Result<bool> Actuator::State::refresh() {
+Status Actuator::State::refresh() {
   resctrl = osml::resctrl::read_info(config->roots);
   places = locator.look();
   knobs.clear();
@@ -79,9 +79,9 @@ Result<bool> Actuator::State::refresh() {
     if (!resctrl || !resctrl->monitor || place->absent || !shares_group(service.spec.name)) continue;
     missing["llc_monitoring." + service.spec.name] = "the service shares a cache group, so nobody counts it alone";
   }
-  const bool changed = now.cpus != platform.cpus || domain_ids(now) != domain_ids(platform);
+  if (now.cpus != platform.cpus || domain_ids(now) != domain_ids(platform)) machine_changed = true;
   platform = std::move(now);
-  return changed;
+  return done();
 }
 
 void Actuator::State::follow_pods() {
@@ -91,20 +91,29 @@ void Actuator::State::follow_pods() {
   const auto of_file = [](const ServiceConfig& one) { return !one.spec.source.has_value(); };
   const auto first = std::find_if_not(services.begin(), services.end(), of_file);
   targets.see_pods(locator.kubelet()->good);
-  const std::vector<ServiceConfig>& before = found_before.empty() ? discovered.services : found_before;
+  const std::vector<ServiceConfig> found = std::exchange(found_before, {});
+  const std::vector<ServiceConfig>& before = found.empty() ? discovered.services : found;
   Discovered now = discover(*pods, config->kubelet.discover, {services.begin(), first}, before, targets);
   tell(now, discovered);
   for (const ServiceConfig& one : discovered.services) unasked.insert(one.spec.name);
-  for (const ServiceConfig& one : now.services) unasked.erase(one.spec.name);
+  if (!std::exchange(pods_are_told, true)) {
+    for (const Saved& saved : journal.originals) {
+      if (is_of_pod(saved.name.match)) unasked.insert(saved.name.service);
+    }
+    for (const Applied& applied : journal.applied) {
+      if (is_of_pod(applied.match)) unasked.insert(applied.service);
+    }
+  }
   services.erase(first, services.end());
   services.insert(services.end(), now.services.begin(), now.services.end());
+  for (const ServiceConfig& one : services) unasked.erase(one.spec.name);
   discovered = std::move(now);
 }
 
-Result<bool> Actuator::State::look() {
+Status Actuator::State::look() {
   locator.ask(monotonic_s() * config->time_scale);
   follow_pods();
-  auto seen = refresh();
+  Status seen = refresh();
   excused.clear();
   for (const Place& place : places) {
     if (place.absent) excused.insert(place.service);
@@ -119,12 +128,14 @@ Status Actuator::State::remember_places() {
     known.spec.name = applied.service;
     known.match = applied.match;
   }
-  if (found_before.empty()) return done();
+  for (const Saved& saved : journal.originals) {
+    if (saved.name.aspect == Aspect::Cpus) locator.remember_own_work(saved.name.match);
+  }
+  if (found_before.empty() && journal.originals.empty()) return done();
+  if (!config->kubelet.discover.on()) found_before.clear();
   follow_pods();  // of several pods of one name the one that has it already
-  found_before.clear();
   for (const Applied& applied : journal.applied) locator.remember(applied.service, applied.match);
-  const auto seen = look();
-  return seen ? done() : Status(seen.error());
+  return look();
 }
 
 Decision Actuator::State::about_present(const Decision& decision) const {
@@ -141,7 +152,10 @@ void Actuator::State::set_group_room(Platform& now) {
   group_room.reset();
   if (!resctrl || !resctrl->allocates()) return;
   std::set<std::string> ours;
-  for (const ServiceConfig& service : config->services) ours.insert(osml::resctrl::group_name(service.spec.name));
+  // A group of a service that has gone stays as long as others are in it, and is no room for anybody.
+  for (const Place& place : places) {
+    if (!place.absent) ours.insert(osml::resctrl::group_name(place.service));
+  }
   group_room = osml::resctrl::room_for_groups(config->roots.resctrl, *resctrl, ours);
   now.max_groups = *group_room + 1;
 }

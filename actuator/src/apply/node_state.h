@@ -23,6 +23,8 @@
 
 namespace osml {
 
+using ClockLimits = std::map<std::string, std::string>;  // MHz, by domain
+
 struct Actuator::State {
   State(Config configuration, ActuatorOptions with)
       : configured(std::move(configuration)),
@@ -41,7 +43,8 @@ struct Actuator::State {
   TargetBook targets;
   bool targets_unsaved = false;  // the file does not have them
   Discovered discovered;
-  std::vector<ServiceConfig> found_before;  // as the journal says; empty but at the start
+  std::vector<ServiceConfig> found_before;  // as the journal says, until the kubelet has told its pods
+  bool pods_are_told = false;               // by the kubelet, since the start
   std::set<std::string> unasked;            // services that no pod asks for any more, until nothing of them is left
   ActuatorOptions options;
   Locator locator;
@@ -59,13 +62,14 @@ struct Actuator::State {
   Journal journal;                     // as it is on the disk, up to the call that is under way
   bool journal_unsaved = false;        // the disk had no room: the next interval saves it
   std::optional<unsigned> group_room;  // cache groups that the agent may have; none = it makes none
-  bool overwritten = false;            // somebody else may have written to cgroups of services
+  int overwritten = 0;                 // looks at cgroups to which somebody else may have written
+  bool machine_changed = false;        // CPUs or cache domains have come or gone since the last reconcile()
   bool regroup = false;                // a cache group has gone, and is not whole again
   CrashPoint crash;
   std::optional<MbaCurve> curve;  // decisions are in MB/s, the kernel's settings are not
 
-  // Looks at the machine again: resctrl, knobs, platform. True where CPUs or cache domains have come or gone.
-  Result<bool> refresh();
+  // Looks at the machine again: resctrl, knobs, platform.
+  Status refresh();
   // The list of services as the pods of now ask for it. Between an observation and its decision it stays.
   void follow_pods();
   // LatencyTargets that an agent before this one heard of: a restart shall not let go what they ask for.
@@ -75,7 +79,7 @@ struct Actuator::State {
   // Whether a service may come of this pod.
   [[nodiscard]] bool may_become_service(const std::string& pod_uid);
   // refresh(), for an observation: decisions that come of it need not name those who are absent now.
-  Result<bool> look();
+  Status look();
   // Looks once more, with what the journal knows of places.
   Status remember_places();
   // Lock of state_dir, journal, and undoing what a crash left behind.
@@ -97,7 +101,11 @@ struct Actuator::State {
   // Restores what was set for services that the configuration no longer has, or has elsewhere or by another backend.
   Status restore_strays();
   [[nodiscard]] bool is_stray(const KnobName& name) const;
+  // Of a pod that may ask for it still: nobody knows before the kubelet has told its pods.
+  [[nodiscard]] bool may_be_asked_for(const std::string& service, const Match& match) const;
   void say(const std::string& sentence);  // into `healed`
+  // heal() while the agent runs: the log has what it said.
+  Status heal_and_tell();
   // Where restoring looks: budgets are also there where the regulator is off by now.
   [[nodiscard]] Roots roots_to_restore() const;
   static fs::path journal_path(const fs::path& state_dir) { return state_dir / "journal.json"; }
@@ -106,6 +114,8 @@ struct Actuator::State {
   // What the last agent left, where nobody else can have written it.
   static Result<Journal> read_journal(const fs::path& path);
   Status keep_journal();
+  // restore_all(), and without the lock on the resctrl tree all that is not in it.
+  Status restore_saved(std::vector<Saved>& saved) const;
   // The advisory lock on the resctrl tree, where there is one.
   [[nodiscard]] Result<Fd> lock_resctrl() const;
   [[nodiscard]] std::optional<resctrl::Info> resctrl_info() const;
@@ -120,11 +130,14 @@ struct Actuator::State {
   // Domains follow the services on their CPUs, and CPUs that come back.
   Status follow_clocks();
   Status release_clock(const KnobSet& set);
-  Status keep_clock(const KnobSet& set, const Wanted& values);
+  Status keep_clock(const KnobSet& set, const std::string& mhz);
   // What a domain gets for a limit of so many MHz; nothing where that is no limit.
   [[nodiscard]] Result<std::optional<std::string>> clock_value(const KnobSet& set, std::uint64_t mhz) const;
   // The clock that a service may reach, MHz, where the agent limits all its CPUs.
-  [[nodiscard]] std::optional<std::uint64_t> clock_of(const std::string& cpus) const;
+  [[nodiscard]] std::optional<std::uint64_t> clock_of(const std::string& cpus,
+                                                      const Result<ClockLimits>& in_force) const;
+  // What the last decision set.
+  [[nodiscard]] Result<ClockLimits> clocks_in_force() const;
   // What transactions can set: the knobs of the services, then those of clock domains.
   [[nodiscard]] std::vector<const KnobSet*> all_knobs() const;
   // Without the assignments of services that are not there.
@@ -139,10 +152,15 @@ struct Actuator::State {
   // One sentence where the decision needs more cache groups than there are.
   [[nodiscard]] std::optional<std::string> groups_refusal(const Decision& decision) const;
   // Services whose traffic the agent itself counts, so that nobody else may be in their group.
-  [[nodiscard]] std::set<std::string> alone() const;
+  [[nodiscard]] std::set<std::string> alone(const std::map<std::string, Wanted>& wanted) const;
+  // Whose cache group the service is in: its own set where it has one.
+  [[nodiscard]] const KnobSet& host_of(const KnobSet& set) const;
   // Another service is in the cache group of this one.
   [[nodiscard]] bool shares_group(const std::string& service) const;
   Result<std::vector<Prepared>> prepare(const std::map<std::string, Wanted>& wanted) const;
+  // Of one knob; none where it has what it is to have.
+  [[nodiscard]] Result<std::optional<Prepared>> change_of(const KnobSet& set, Knob& knob, const Wanted& values,
+                                                          const ClockLimits& limits) const;
   [[nodiscard]] bool keeps_group(Aspect aspect) const;
   // Adds what is found to the journal, for every knob that is to be set and was not set before.
   Status note_originals(const std::map<std::string, Wanted>& wanted);
@@ -162,6 +180,8 @@ struct Actuator::State {
   Status leave_absent();
   void forget_unasked();
   [[nodiscard]] bool is_left(const KnobName& name) const;
+  // The service has another backend for this by now: a cpuset instead of the affinity of its threads.
+  [[nodiscard]] bool is_superseded(const KnobName& name) const;
   [[nodiscard]] bool hosts_others(const std::string& service) const;
   Status follow_tasks();
   Status monitor_only_groups();

@@ -35,22 +35,37 @@ Result<std::optional<Prepared>> to_release(const std::string& service, Knob& kno
   return std::optional<Prepared>({{service, knob.aspect(), *now, "", found}, &knob, *snapshot});
 }
 
+// A clock that heat holds below its limit has the limit.
+bool is_held(const ClockLimits& limits, const std::string& domain, Knob& knob, const std::string& wanted) {
+  const auto limit = limits.find(domain);
+  if (limit == limits.end() || limit->second != wanted) return false;
+  const auto now = knob.read();
+  return now && knob.accepts(*now, wanted);
+}
+
 }  // namespace
+
+Result<std::optional<Prepared>> Actuator::State::change_of(const KnobSet& set, Knob& knob, const Wanted& values,
+                                                           const ClockLimits& limits) const {
+  const auto value = values.find(knob.aspect());
+  if (value != values.end()) {
+    if (is_held(limits, set.service, knob, value->second)) return std::optional<Prepared>();
+    return to_set(set.service, knob, value->second);
+  }
+  const std::string* found = keeps_group(knob.aspect()) ? nullptr : found_of(journal, set, knob);
+  return found == nullptr ? std::optional<Prepared>() : to_release(set.service, knob, *found);
+}
 
 Result<std::vector<Prepared>> Actuator::State::prepare(const std::map<std::string, Wanted>& wanted) const {
   std::vector<Prepared> changes;
+  const auto in_force = clocks_in_force();
+  const ClockLimits limits = in_force ? *in_force : ClockLimits{};
   for (const KnobSet* each : all_knobs()) {
     const KnobSet& set = *each;
     const auto named = wanted.find(set.service);
     if (named == wanted.end()) continue;
     for (const auto& [aspect, knob] : set.knobs) {
-      const Wanted& values = named->second;
-      const auto value = values.find(aspect);
-      const std::string* found =
-          value == values.end() && !keeps_group(aspect) ? found_of(journal, set, *knob) : nullptr;
-      if (value == values.end() && found == nullptr) continue;
-      auto change =
-          found != nullptr ? to_release(set.service, *knob, *found) : to_set(set.service, *knob, value->second);
+      auto change = change_of(set, *knob, named->second, limits);
       if (!change) return change.error().wrap(set.service);
       if (*change) changes.push_back(std::move(**change));
     }

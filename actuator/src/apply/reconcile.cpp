@@ -107,13 +107,32 @@ bool Actuator::State::is_left(const KnobName& name) const {
   if (place->absent) return !hosts_others(name.service);
   const bool group_of_service = name.backend == "resctrl" && name.aspect != Aspect::Tasks;
   if (group_of_service) return false;
+  if (is_superseded(name)) return true;
   const bool anew = name.cgroup_inode && place->cgroup_inode && *name.cgroup_inode != *place->cgroup_inode;
   return anew || (!name.match.found_by.empty() && name.match != place->match);
 }
 
+bool Actuator::State::is_superseded(const KnobName& name) const {
+  const auto set =
+      std::find_if(knobs.begin(), knobs.end(), [&](const KnobSet& one) { return one.service == name.service; });
+  const Knob* knob = set == knobs.end() ? nullptr : set->find(name.aspect);
+  return knob != nullptr && knob->backend() != name.backend;
+}
+
 Status Actuator::State::leave_absent() {
   forget_unasked();
+  std::vector<KnobName> superseded;
+  for (const Saved& saved : journal.originals) {
+    if (is_superseded(saved.name)) superseded.push_back(saved.name);
+  }
   const auto given = give_back([this](const KnobName& name) { return is_left(name); });
+  // The new backend has none of what the last decision set: follow_cgroups() sets it there.
+  for (const KnobName& name : superseded) {
+    if (journal.find(name) != nullptr) continue;
+    for (Applied& applied : journal.applied) {
+      if (applied.service == name.service) applied.there = false;
+    }
+  }
   return given ? given->back : Status(given.error());
 }
 

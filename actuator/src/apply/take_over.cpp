@@ -1,10 +1,13 @@
 // What an agent does first: take the state directory, and bring order into what the last one left.
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "apply/node_state.h"
 #include "apply/restore.h"
+#include "bandwidth/brake.h"
 #include "base/lock.h"
 #include "base/trust.h"
 #include "levers/cpufreq.h"
@@ -42,7 +45,7 @@ Status Actuator::State::take_over() {
   journal = std::move(*loaded);
   if (Status dropped = drop_stale(); !dropped) return dropped;
   clocks = {};  // the journal says what was found before their limits
-  if (const auto seen = refresh(); !seen) return seen.error();
+  if (Status seen = refresh(); !seen) return seen;
   // reconcile() tries again, and the other services need not wait for that.
   if (const Status whole = heal(); !whole) say(whole.error().message);
   if (Status remembered = remember_places(); !remembered) return remembered;
@@ -96,6 +99,14 @@ Status Actuator::State::heal() {
   return done();
 }
 
+Status Actuator::State::heal_and_tell() {
+  const std::string before = std::exchange(healed, {});
+  Status whole = heal();
+  if (!healed.empty()) spdlog::warn("{}", healed);
+  healed = before;
+  return whole;
+}
+
 // What was found before the first change stays among the originals.
 std::vector<Saved> Actuator::State::give_up_undoing() {
   for (const Saved& left : journal.pending) {
@@ -115,12 +126,19 @@ bool Actuator::State::is_stray(const KnobName& name) const {
   const auto of_name = [&](const KnobSet& one) { return one.service == name.service; };
   if (is_clock_part(name.service)) return std::none_of(clocks.knobs.begin(), clocks.knobs.end(), of_name);
   const auto set = std::find_if(knobs.begin(), knobs.end(), of_name);
-  if (set == knobs.end()) return true;
-  if (const Knob* knob = set->find(name.aspect); knob != nullptr && knob->backend() != name.backend) return true;
+  const bool group_of_service = name.backend == "resctrl" && name.aspect != Aspect::Tasks;
+  if (group_of_service && hosts_others(name.service)) return false;
+  if (set == knobs.end()) return !may_be_asked_for(name.service, name.match);
+  if (is_superseded(name)) return true;
   // Switched off since.
   if (name.aspect >= Aspect::Memory && !set->absent && set->looked_at && set->find(name.aspect) == nullptr) return true;
-  const bool group_of_service = name.backend == "resctrl" && name.aspect != Aspect::Tasks;
   return !group_of_service && name.match != set->match;
+}
+
+bool Actuator::State::may_be_asked_for(const std::string& service, const Match& match) const {
+  const bool known = std::any_of(config->services.begin(), config->services.end(),
+                                 [&](const ServiceConfig& one) { return one.spec.name == service; });
+  return !known && config->kubelet.discover.on() && !locator.has_heard_of_pods() && is_of_pod(match);
 }
 
 Result<Actuator::State::GivenBack> Actuator::State::give_back(const std::function<bool(const KnobName&)>& goes) {
@@ -128,10 +146,8 @@ Result<Actuator::State::GivenBack> Actuator::State::give_back(const std::functio
   std::vector<Saved> others;
   for (const Saved& saved : journal.originals) (goes(saved.name) ? going : others).push_back(saved);
   if (going.empty()) return GivenBack{};
-  const auto tree = lock_resctrl();
-  if (!tree) return tree.error();
   const std::vector<Saved> all = going;
-  Status back = restore_all(going, roots_to_restore(), resctrl);
+  Status back = restore_saved(going);
   forget_undoing(all, going);
   const std::size_t restored = all.size() - going.size();
   journal.originals = std::move(going);
@@ -140,13 +156,25 @@ Result<Actuator::State::GivenBack> Actuator::State::give_back(const std::functio
   return GivenBack{restored, std::move(back)};
 }
 
-// What cannot be restored is no reason not to manage the others.
+// What cannot be restored is no reason not to manage the others. What pods no longer ask for, leave_absent() lets go.
 Status Actuator::State::restore_strays() {
   std::erase_if(journal.applied, [&](const Applied& applied) {
-    return std::none_of(knobs.begin(), knobs.end(), [&](const KnobSet& set) {
+    const bool gone = std::none_of(knobs.begin(), knobs.end(), [&](const KnobSet& set) {
       return set.service == applied.service && set.match == applied.match;
     });
+    return gone && !may_be_asked_for(applied.service, applied.match);
   });
+  // The group of a service that has gone, with others in it: leave_absent() removes it when a decision has moved them.
+  for (const Saved& saved : journal.originals) {
+    const bool has_set =
+        std::any_of(knobs.begin(), knobs.end(), [&](const KnobSet& set) { return set.service == saved.name.service; });
+    const bool kept = may_be_asked_for(saved.name.service, saved.name.match);
+    if (!has_set && !kept && hosts_others(saved.name.service)) unasked.insert(saved.name.service);
+    // A killed agent may have left it standing still, and nobody regulates it before the kubelet tells it.
+    if (kept && is_budget(saved)) {
+      (void)Brake(roots_to_restore(), saved.name.service, saved.name.match).release();
+    }
+  }
   const auto given = give_back([this](const KnobName& name) { return is_stray(name); });
   if (!given) return given.error();
   if (given->restored > 0) {
@@ -155,6 +183,20 @@ Status Actuator::State::restore_strays() {
   }
   if (!given->back) say(given->back.error().message);
   return done();
+}
+
+Status Actuator::State::restore_saved(std::vector<Saved>& saved) const {
+  const auto tree = lock_resctrl();
+  if (tree) return restore_all(saved, roots_to_restore(), resctrl);
+  // Somebody else changes the resctrl tree for long: CPUs and all else need not wait for that.
+  std::vector<Saved> kept;
+  std::vector<Saved> others;
+  for (const Saved& one : saved) (one.name.backend == "resctrl" ? kept : others).push_back(one);
+  Status back = restore_all(others, roots_to_restore(), resctrl);
+  if (back && !kept.empty()) back = tree.error();
+  saved = std::move(kept);
+  saved.insert(saved.end(), others.begin(), others.end());
+  return back;
 }
 
 Roots Actuator::State::roots_to_restore() const {

@@ -115,7 +115,10 @@ void Regulator::poll(double now_s) {
       let_go(service, *group);
     } else if (!group->standing) {
       const auto stopped = group->brake.engage();
-      if (!stopped) spdlog::debug("regulator: {}: {}", service, stopped.error().message);
+      if (!stopped && !group->free) {
+        spdlog::warn("regulator: service '{}' is not limited: {}", service, stopped.error().message);
+      }
+      group->free = !stopped.ok();
       group->standing = stopped && *stopped;
     }
   }

@@ -49,6 +49,7 @@ class Regulator {
     double looked_s = 0;
     bool standing = false;
     bool blind = false;  // told that its traffic cannot be read
+    bool free = false;   // told that it cannot be stopped
   };
   // The counters of all domains; domains may come online.
   void open(const std::string& service, Group& group, double now_s);

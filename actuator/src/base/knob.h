@@ -39,6 +39,8 @@ class Knob {
 
   // The present value in the decision's terms ("0-3", "1.5", "ff"); empty = not set, it inherits or does not exist.
   virtual Result<std::string> read() = 0;
+  // What of it the kernel has in force at the moment: others may narrow it.
+  virtual Result<std::string> in_force() { return read(); }
   // Before anything is touched: the error says in one sentence why the present state of the service forbids the value.
   virtual Status allows(const std::string& value);
   // Sets the value. Done = the kernel took the command; the caller compares read() by accepts().

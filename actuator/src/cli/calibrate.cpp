@@ -35,6 +35,7 @@ Result<MbaRange> hardware_range(const Actuator& actuator) {
   return *actuator.platform().mba;
 }
 
+// Of all services that the node has by now, also those that pods ask for.
 Decision throttle_decision(const Config& config, const std::string& service, unsigned setting) {
   Decision decision;
   decision.node = config.node;
@@ -64,8 +65,8 @@ CalibrationBench bench_of(Actuator& actuator, const Config& config, const Calibr
   CalibrationBench bench;
   // Told while it waits, it fails at the next look, and what was set is restored.
   const auto stopped = std::make_shared<bool>(false);
-  bench.throttle = [&actuator, &config, &calibration](unsigned setting) -> Status {
-    const Outcome outcome = actuator.apply(throttle_decision(config, calibration.service, setting));
+  bench.throttle = [&actuator, &calibration](unsigned setting) -> Status {
+    const Outcome outcome = actuator.apply(throttle_decision(actuator.config(), calibration.service, setting));
     if (took_effect(outcome)) return done();
     return Error{outcome.status == OutcomeStatus::Refused ? ErrorKind::Input : ErrorKind::Io,
                  text_of(outcome.status) + ": " + outcome.message, 0};
@@ -112,6 +113,8 @@ Status calibrate_mba(const Options& options, const Calibration& calibration, std
   Stops stops;  // before the machine is touched
   auto actuator = Actuator::open(*config, {.read_only = options.dry_run, .fault_injection = options.fault_injection});
   if (!actuator) return actuator.error();
+  const Place* place = place_of(actuator->places(), calibration.service);
+  if (place != nullptr && place->absent) return absent_error(place->service + " (" + place->why + ")");
   const auto range = hardware_range(*actuator);
   if (!range) return range.error();
   const std::vector<unsigned> settings = settings_of(*range, calibration.points);

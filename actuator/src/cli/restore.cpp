@@ -8,6 +8,7 @@
 #include "apply/journal.h"
 #include "base/trust.h"
 #include "cli/commands.h"
+#include "gate/gate.h"
 
 namespace osml::cli {
 
@@ -58,6 +59,17 @@ Result<Actuator> open_to_restore(const Options& options, const Config& config) {
   return again;
 }
 
+// An NRI plugin without an agent would keep the CPUs of the last decision, and the runtime would set them again.
+void tell_runtime(const fs::path& state_dir) {
+  if (!osml::exists(state_dir / plugin_socket)) return;
+  const auto gate = Gate::open(state_dir);  // this process holds the lock of the directory, so no agent has it
+  if (gate) {
+    (void)(*gate)->tell({});
+  } else {
+    spdlog::warn("the NRI plugin was not told that the settings are restored: {}", gate.error().message);
+  }
+}
+
 }  // namespace
 
 Status restore(const Options& options, bool obey_on_exit, std::ostream& out) {
@@ -79,6 +91,7 @@ Status restore(const Options& options, bool obey_on_exit, std::ostream& out) {
   if (!actuator) return actuator.error();
   if (!actuator->healed().empty()) spdlog::warn("{}", actuator->healed());
   Status back = actuator->restore();
+  tell_runtime(config->state_dir);
   if (options.json) {
     out << nlohmann::json{{"status", back ? "restored" : "failed"}, {"message", back ? "" : back.error().message}}.dump(
                2)

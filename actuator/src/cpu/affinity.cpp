@@ -76,8 +76,18 @@ Status AffinityKnob::confine(const CpuSet& cpus, bool exactly) {
   return change_threads(roots_, match_, "other CPUs than " + format_cpulist(cpus), [&](pid_t tid) -> Result<bool> {
     const auto mask = get_mask(tid);
     if (!mask || *mask == cpus || (!exactly && is_subset(*mask, cpus))) return false;  // has ended, or is right
-    if (Status set = set_mask(tid, cpus); !set && set.error().code != ESRCH) return set.error();
-    return true;
+    const Status set = set_mask(tid, cpus);
+    if (!set && set.error().code == ESRCH) return true;
+    if (!set) return set.error();
+    const auto kept = get_mask(tid);
+    // Another program's change is tried again.
+    if (!kept || *kept == cpus || !exactly || !is_subset(*kept, cpus)) return true;
+    return Error{ErrorKind::Io,
+                 "thread " + std::to_string(tid) + ": the agent set CPUs " + format_cpulist(cpus) +
+                     ", but the kernel allows only " + format_cpulist(*kept) +
+                     ", by its cgroup or since the others are offline; give the cgroup these CPUs, or remove them from "
+                     "cpu.cpus",
+                 0};
   });
 }
 
@@ -99,13 +109,14 @@ Result<std::string> AffinityKnob::snapshot() {
 
 Status AffinityKnob::restore(const std::string& snapshot) {
   if (Status usable = probe(); !usable) return usable;  // threads that nobody can see have not gone
-  auto members = member_tids(roots_, match_);
+  const ThreadRecords records(roots_.proc, snapshot);
+  auto members = records.members(roots_, match_);
   if (!members) return members.error();
   Status first = done();  // one thread's trouble is not the others'
-  const ThreadRecords records(roots_.proc, snapshot);
   for (const pid_t tid : records.with_recorded(std::move(*members))) {
     const std::string* known = records.find(tid);
     if (known == nullptr) known = records.find(process_of(roots_.proc, tid));
+    if (known == nullptr) known = records.common();  // born since: as all were found
     const auto cpus = known == nullptr ? Result<CpuSet>(any_cpu()) : parse_cpulist(*known);
     const Status set = cpus ? set_mask(tid, *cpus) : Status(cpus.error());
     if (first && !set && set.error().code != ESRCH) first = set;

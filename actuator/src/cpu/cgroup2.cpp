@@ -93,6 +93,18 @@ Status Cgroup2Knob::restore(const std::string& snapshot) {
 
 Result<std::string> Cgroup2Cpuset::read() { return read_text(file()); }
 
+// A cgroup above may have fewer CPUs by now. CPUs that are offline are no such case.
+Result<std::string> Cgroup2Cpuset::in_force() {
+  auto text = read_text(file());
+  if (!text || text->empty()) return text;
+  const auto effective = read_text(directory() / "cpuset.cpus.effective");
+  const auto online = read_text(root() / "cpuset.cpus.effective");
+  const auto set = parse_cpulist(*text);
+  const auto all = online ? parse_cpulist(*online) : Result<CpuSet>(online.error());
+  if (!effective || effective->empty() || !set || !all) return text;
+  return same_cpus(*effective, format_cpulist(intersect(*set, *all))) ? text : effective;
+}
+
 Status Cgroup2Cpuset::write(const std::string& value) {
   if (Status written = write_command(file(), value + "\n"); !written) return written;
   return await_effective(directory(), value);

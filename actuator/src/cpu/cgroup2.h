@@ -17,6 +17,7 @@ class Cgroup2Knob : public Knob {
   Status restore(const std::string& snapshot) override;
 
  protected:
+  [[nodiscard]] const fs::path& root() const { return root_; }
   [[nodiscard]] const fs::path& directory() const { return directory_; }
   [[nodiscard]] fs::path file() const { return directory_ / file_; }
   // The error: nobody can tell whether the service has a v2 group.
@@ -36,6 +37,7 @@ class Cgroup2Cpuset : public Cgroup2Knob {
   Cgroup2Cpuset(const Roots& roots, const Match& match) : Cgroup2Knob(roots, match, "cpuset.cpus", "cpuset") {}
   [[nodiscard]] Aspect aspect() const override { return Aspect::Cpus; }
   Result<std::string> read() override;
+  Result<std::string> in_force() override;
   // Error where the kernel grants less than was asked for (the parent group has fewer CPUs).
   Status write(const std::string& value) override;
   [[nodiscard]] bool same(const std::string& read, const std::string& wanted) const override;

@@ -67,6 +67,20 @@ const std::string* ThreadRecords::find(pid_t tid) const {
   return same ? &found->second.value : nullptr;
 }
 
+Result<std::vector<pid_t>> ThreadRecords::members(const Roots& roots, Match match) const {
+  if (match.pids.empty()) return member_tids(roots, match);
+  std::erase_if(match.pids, [this](int pid) { return find(pid) == nullptr; });
+  return match.pids.empty() ? Result<std::vector<pid_t>>(std::vector<pid_t>()) : member_tids(roots, match);
+}
+
+const std::string* ThreadRecords::common() const {
+  if (records_.empty()) return nullptr;
+  const std::string& first = records_.begin()->second.value;
+  const bool same =
+      std::all_of(records_.begin(), records_.end(), [&](const auto& record) { return record.second.value == first; });
+  return same ? &first : nullptr;
+}
+
 std::vector<pid_t> ThreadRecords::with_recorded(std::vector<pid_t> tids) const {
   for (const auto& [tid, record] : records_) {
     if (find(tid) != nullptr) tids.push_back(tid);

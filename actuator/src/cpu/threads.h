@@ -29,6 +29,10 @@ class ThreadRecords {
   static std::string line(const fs::path& proc, pid_t tid, const std::string& value);
   // The recorded value of a thread that is still there; nullptr for all others.
   [[nodiscard]] const std::string* find(pid_t tid) const;
+  // The value of all records where it is one; null where there are several, or no record.
+  [[nodiscard]] const std::string* common() const;
+  // Threads of the service. A listed process that was not recorded is another one with the same id: not of the service.
+  [[nodiscard]] Result<std::vector<pid_t>> members(const Roots& roots, Match match) const;
   // These threads and all recorded ones that are still there, ascending.
   [[nodiscard]] std::vector<pid_t> with_recorded(std::vector<pid_t> tids) const;
 

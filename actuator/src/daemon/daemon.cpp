@@ -308,7 +308,7 @@ Status Daemon::replace_session(const Config& config) {
   std::erase_if(old.services, [](const ServiceConfig& service) { return service.spec.source.has_value(); });
   const NodeClock clock = session_->clock();
   Memory memory = session_->loop().memory();
-  if (!same_machine(old, config)) {
+  if (!options_->dry_run && !same_machine(old, config)) {
     // The new configuration does not know how to undo what was done under the old one.
     if (const Status restored = session_->restore(); !restored) {
       spdlog::error("the restore before the reload failed: {}", restored.error().message);

@@ -344,11 +344,15 @@ void Loop::endure(const AskError& error, double now_s, bool asked) {
 }
 
 bool Loop::fall_back(double now_s, bool first) {
-  if (dry_run_ || config_->fallback == Fallback::Hold) {
+  const bool even = config_->fallback == Fallback::Even;
+  if (config_->fallback == Fallback::Hold) {
     spdlog::warn("fallback hold: the allocation stays as it is");
     return true;
   }
-  const bool even = config_->fallback == Fallback::Even;
+  if (dry_run_) {
+    spdlog::warn("fallback {} would be applied now; a dry run changes nothing", even ? "even" : "release");
+    return true;
+  }
   if (first && even) spdlog::warn("fallback even: every service gets an equal share");
   if (first && !even) spdlog::warn("fallback release: the agent restores the settings from before its first change");
   const bool in_force = even ? share_evenly(now_s) : release();

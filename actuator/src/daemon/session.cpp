@@ -124,7 +124,7 @@ Result<std::unique_ptr<Session>> Session::open(const Config& config, const Sessi
   return session;
 }
 
-// Without it containers start as they do without an NRI plugin, and are followed within a second.
+// Without it containers start as they do without an NRI plugin, and are followed when the kubelet tells them.
 void Session::open_gate() {
   if (dry_run_) return;
   auto gate = Gate::open(config_.state_dir);
@@ -150,7 +150,7 @@ void Session::answer_containers() {
       continue;
     }
     gate_->answer(*answer);
-    if (!answer->cpus.empty()) actuator_.expect_overwriting();
+    if (!answer->service.empty()) actuator_.expect_overwriting();
     if (question.stage == ContainerQuestion::Stage::Start && !answer->service.empty()) {
       spdlog::info("container {} of service '{}' starts with CPUs {}", question.id, answer->service,
                    answer->cpus.empty() ? "of its runtime" : answer->cpus);

@@ -44,6 +44,11 @@ bool is_label_key(std::string_view text) {
 
 bool is_label_value(std::string_view text) { return text.empty() || is_part_of_label(text); }
 
+bool is_metric_label(std::string_view text) {
+  return !text.empty() && !(text.front() >= '0' && text.front() <= '9') &&
+         std::all_of(text.begin(), text.end(), [](char c) { return is_alnum(c) || c == '_'; });
+}
+
 bool is_cpu_list(std::string_view text) {
   const auto cpus = parse_cpulist(text);
   return cpus && !cpus->empty();

@@ -14,6 +14,8 @@ bool is_namespace(std::string_view text);
 // Labels of Kubernetes. A key may have a prefix: app.kubernetes.io/name. A value may be empty.
 bool is_label_key(std::string_view text);
 bool is_label_value(std::string_view text);
+// Of Prometheus: letters, digits and '_', the first one no digit.
+bool is_metric_label(std::string_view text);
 // A kernel CPU list that names at least one CPU: "0-3,8". Ascending ranges, ids below 8192.
 bool is_cpu_list(std::string_view text);
 // 1 to 16 lower-case hexadecimal digits, without 0x.

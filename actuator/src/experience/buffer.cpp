@@ -76,6 +76,7 @@ void ExperienceBuffer::take_over(ExperienceBuffer& other, bool wanted) {
 
 void ExperienceBuffer::close() {
   closed_ = true;
+  dropped_ += waiting_.size();
   waiting_.clear();
   bytes_ = 0;
 }

@@ -50,7 +50,7 @@ class ExperienceBuffer {
   [[nodiscard]] bool closed() const { return closed_; }
   [[nodiscard]] std::size_t size() const { return waiting_.size(); }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
-  // Lost for want of room, ever.
+  // Lost for want of room, or because the server takes none any more, ever.
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
 
  private:

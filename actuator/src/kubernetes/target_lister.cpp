@@ -61,7 +61,7 @@ void TargetLister::begin(double now_s) {
 }
 
 void TargetLister::send(double now_s) {
-  const Status started = server_.start("GET", path_of(namespaces_.at(at_), gathered_.next), {});
+  const Status started = server_.start("GET", path_of(name_space(), gathered_.next), {});
   if (!started) (void)fail({ApiResult::Failed, 0, started.error().message}, now_s);
 }
 
@@ -107,10 +107,10 @@ std::vector<TargetNews> TargetLister::take(const HttpAnswer& answer, double now_
     send(now_s);
     return {};
   }
-  complaints_.erase(namespaces_.at(at_));
+  complaints_.erase(name_space());
   some_came_ = true;
   std::vector<TargetNews> news;
-  news.push_back({namespaces_.at(at_), std::move(gathered_)});
+  news.push_back({name_space(), std::move(gathered_)});
   follow(now_s);
   return news;
 }
@@ -130,6 +130,8 @@ std::vector<TargetNews> TargetLister::fail(const ApiAnswer& answer, double now_s
   }
   (void)lane_.failed(now_s, answer.retry_after_s * time_scale_, "");
   due_s_ = now_s;
+  first_ = (first_ + at_ + 1) % namespaces_.size();  // one that always fails keeps nobody behind it from its turn
+  at_ = 0;
   gathered_ = {};
   not_there_ = answer.status == not_there ? not_there_ + 1 : 0;
   std::vector<TargetNews> news;
@@ -144,7 +146,7 @@ std::vector<TargetNews> TargetLister::fail(const ApiAnswer& answer, double now_s
 // Of a namespace not the same twice, and of a round each cause once.
 void TargetLister::complain(const ApiAnswer& answer) {
   const std::string what = answer.cause();
-  if (std::exchange(complaints_[namespaces_.at(at_)], what) == what || !told_.insert(what).second) return;
+  if (std::exchange(complaints_[name_space()], what) == what || !told_.insert(what).second) return;
   complained_ = true;
   spdlog::warn("the API server does not tell {}s; those that are known stay in force: {}", target_kind,
                printable(answer.why, longest_complaint));

@@ -45,6 +45,7 @@ class TargetLister {
   std::vector<TargetNews> take(const HttpAnswer& answer, double now_s);
   std::vector<TargetNews> fail(const ApiAnswer& answer, double now_s);
   void complain(const ApiAnswer& answer);
+  [[nodiscard]] const std::string& name_space() const { return namespaces_.at((first_ + at_) % namespaces_.size()); }
 
   DiscoverConfig discover_;
   double time_scale_;
@@ -52,7 +53,8 @@ class TargetLister {
   ApiServer server_;
   Lane lane_;
   double due_s_;
-  std::size_t at_ = 0;                             // the namespace whose turn it is
+  std::size_t first_ = 0;                          // the namespace with which a round begins
+  std::size_t at_ = 0;                             // how many had their turn in this round
   TargetPage gathered_;                            // its pages so far
   unsigned pages_ = 0;                             // how many these are
   bool whole_ = true;                              // nothing of this round failed

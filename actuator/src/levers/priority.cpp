@@ -184,10 +184,10 @@ Result<std::string> PriorityKnob::snapshot() {
 
 Status PriorityKnob::restore(const std::string& snapshot) {
   if (!is_kernel_proc(roots_.proc)) return probe();
-  auto members = member_tids(roots_, match_);
+  const ThreadRecords records(roots_.proc, snapshot);
+  auto members = records.members(roots_, match_);
   if (!members) return members.error();
   Status first = done();  // one thread's trouble is not the others'
-  const ThreadRecords records(roots_.proc, snapshot);
   for (const pid_t tid : records.with_recorded(std::move(*members))) {
     std::optional<Scheduling> wanted = parse_scheduling(records.find(tid));
     if (!wanted) {

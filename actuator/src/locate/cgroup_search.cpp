@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <set>
 
 namespace osml {
 
@@ -96,20 +95,15 @@ std::vector<fs::path> hierarchies(const Roots& roots) {
   return found;
 }
 
-std::string unit_directory(const std::string& unit) {
-  static const std::set<std::string> controllers = {"cpu",    "cpuacct", "cpuset",  "io",      "blkio",
-                                                    "memory", "pids",    "devices", "freezer", "misc"};
-  const bool taken =
-      unit.starts_with('_') || unit.starts_with("cgroup.") || controllers.contains(unit.substr(0, unit.find('.')));
-  return (taken ? "_" : "") + unit;
-}
+bool is_within(const std::string& inner, const std::string& outer) { return (inner + "/").starts_with(outer + "/"); }
 
+// systemd puts '_' before names that the kernel could take for its own files. Which these are differs by its version.
 std::string find_unit(const Roots& roots, const std::string& unit) {
-  const std::string wanted = unit_directory(unit);
+  const std::string escaped = "_" + unit;
   return in_first<std::string>(roots, [&](const fs::path& root) {
     std::string found;
     walk(root, [&](const std::string& path, const std::string& name) {
-      if (found.empty() && name == wanted) found = path;
+      if (found.empty() && (name == unit || name == escaped)) found = path;
       return found.empty() && is_slice(name);
     });
     return found;

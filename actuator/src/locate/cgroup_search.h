@@ -11,9 +11,8 @@ namespace osml {
 
 // What is searched: the tree of v2, or of each v1 controller that says who the members are.
 std::vector<fs::path> hierarchies(const Roots& roots);
-// The name of a unit as a directory: systemd puts '_' before names that the kernel could take for its own files.
-std::string unit_directory(const std::string& unit);
-
+// A path of a hierarchy is at or below another.
+bool is_within(const std::string& inner, const std::string& outer);
 // Paths are relative to a hierarchy, as Match::cgroup is; empty where there is none.
 std::string find_unit(const Roots& roots, const std::string& unit);
 // All containers of Docker whose id begins so.

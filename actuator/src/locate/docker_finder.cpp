@@ -17,20 +17,22 @@ bool is_id(const std::string& text, std::size_t least) {
          std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
-// Directory names are ids; the file in it has the name, which begins with '/'.
+// Directory names are ids; the file in it has the name, which begins with '/'. Empty where it cannot be read.
+std::string name_of(const Roots& roots, const std::string& id) {
+  const auto text = read_text(roots.docker / "containers" / id / "config.v2.json");
+  const auto document = text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
+  if (!document.is_object() || !document.contains("Name") || !document["Name"].is_string()) return {};
+  const std::string name = document["Name"].get<std::string>();
+  return name.starts_with('/') ? name.substr(1) : std::string();
+}
+
 std::string id_of(const Roots& roots, const std::string& name) {
-  const fs::path containers = roots.docker / "containers";
-  const auto ids = list_directory(containers);
+  const auto ids = list_directory(roots.docker / "containers");
   if (!ids) return {};
-  for (const std::string& id : *ids) {
-    if (!is_id(id, id_digits)) continue;
-    const auto text = read_text(containers / id / "config.v2.json");
-    if (!text) continue;
-    const auto document = nlohmann::json::parse(*text, nullptr, false);
-    if (!document.is_object() || !document.contains("Name") || !document["Name"].is_string()) continue;
-    if (document["Name"].get<std::string>() == "/" + name) return id;
-  }
-  return {};
+  const auto found = std::find_if(ids->begin(), ids->end(), [&](const std::string& id) {
+    return is_id(id, id_digits) && name_of(roots, id) == name;
+  });
+  return found == ids->end() ? std::string() : *found;
 }
 
 }  // namespace
@@ -38,8 +40,10 @@ std::string id_of(const Roots& roots, const std::string& name) {
 Finding DockerFinder::find(const Roots& roots, const std::string& name_or_id) {
   const auto known = ids_.find(name_or_id);
   if (known != ids_.end()) {
+    // A container may be renamed, and another one have its name.
+    const std::string name = known->second.starts_with(name_or_id) ? std::string() : name_of(roots, known->second);
     const auto paths = find_docker(roots, known->second);
-    if (paths.size() == 1) return {paths.front(), "", ""};
+    if (paths.size() == 1 && (name.empty() || name == name_or_id)) return {paths.front(), "", ""};
     ids_.erase(known);
   }
   std::string id = id_of(roots, name_or_id);

@@ -171,21 +171,19 @@ class SpecReader {
     ask("latency-unit", find(prometheus, "unit"), path + ".unit");
     if (const Json* labels = find(prometheus, "labels")) read_metric_labels(*labels);
   }
-  // A comma in a value would begin another label.
+  // A comma in a value would begin another label, and a '=' in a name a value.
   void read_metric_labels(const Json& labels) {
-    const bool good = labels.is_object() && labels.size() <= most_labels &&
-                      std::all_of(labels.begin(), labels.end(), [](const Json& one) {
-                        return one.is_string() && one.get_ref<const std::string&>().find(',') == std::string::npos;
-                      });
+    bool good = labels.is_object() && labels.size() <= most_labels;
     std::string joined;
-    if (good) {
-      for (const auto& item : labels.items()) {
-        joined.append(joined.empty() ? "" : ",").append(item.key()).append("=").append(item.value());
-      }
+    for (auto item = labels.begin(); good && item != labels.end(); ++item) {
+      const auto* text = item->get_ptr<const std::string*>();
+      good = is_metric_label(item.key()) && text != nullptr && text->find(',') == std::string::npos;
+      if (good) joined.append(joined.empty() ? "" : ",").append(item.key()).append("=").append(*text);
     }
     if (!good || joined.size() > longest_pod_text) {
       return refuse("spec.latency.prometheus.labels", &labels,
-                    "at most " + std::to_string(most_labels) + " labels such as handler: /search, without commas, of " +
+                    "at most " + std::to_string(most_labels) +
+                        " labels such as handler: /search, names of letters, digits and _, values without commas, of " +
                         std::to_string(longest_pod_text) + " bytes in all");
     }
     if (!joined.empty()) target.asks["latency-labels"] = joined;

@@ -47,8 +47,6 @@ void look_at_processes(const Roots& roots, Place& place) {
   }
 }
 
-bool is_within(const std::string& path, const std::string& other) { return (path + "/").starts_with(other + "/"); }
-
 // Two services would set the same cgroup, or one would set that of the other along with its own. What the operator
 // wrote as a path is the operator's to know; what was found is not.
 void refuse_overlaps(std::vector<Place>& places) {
@@ -76,6 +74,10 @@ void only_watch(const ServiceConfig& service, Place& place) {
 
 }  // namespace
 
+bool is_of_pod(const Match& found) {
+  return found.found_by.starts_with("pod ") || found.found_by.starts_with("a pod ");  // words_of(PodMatch)
+}
+
 bool is_found_by_name(const Match& match) { return match.systemd || match.docker || match.pod; }
 
 Locator::Locator(const Config& config, PodSource* pods)
@@ -84,6 +86,10 @@ Locator::Locator(const Config& config, PodSource* pods)
                     std::any_of(config.services.begin(), config.services.end(),
                                 [](const ServiceConfig& service) { return service.match.pod.has_value(); })),
       pods_(config, pods) {}
+
+void Locator::remember_own_work(const Match& match) {
+  if (match.cgroup && !match.found_by.empty()) pods_.remember_own_work(*match.cgroup);
+}
 
 void Locator::remember(const std::string& service, const Match& match) {
   if (!match.cgroup || match.found_by.empty()) return;

@@ -24,6 +24,7 @@ class Locator {
   std::vector<Place> look();
   // See PodFinder; none also where no pod may ask for a service.
   const std::vector<const Pod*>* asking_pods();
+  [[nodiscard]] bool has_heard_of_pods() const { return pods_.has_heard(); }
   // A container that the runtime makes. Node time.
   void hear_of(const ContainerQuestion& heard, double now_s);
   // The service that it would be a part of; empty where it is of none.
@@ -32,6 +33,8 @@ class Locator {
   [[nodiscard]] const Pod* asking_pod(const std::string& pod_uid) const;
   // Where the journal says that a service was; taken where the configuration still asks for the same.
   void remember(const std::string& service, const Match& match);
+  // Where the journal says that an agent set CPUs, also of a service that has another name by now.
+  void remember_own_work(const Match& match);
   // None where the kubelet is not asked.
   [[nodiscard]] const PodFinder::Calls* kubelet() const { return asks_kubelet_ ? &pods_.calls() : nullptr; }
 
@@ -49,6 +52,8 @@ class Locator {
   std::map<int, std::string> started_;       // process that match.pids names -> its start time at first sight
 };
 
+// What was found is a pod or a container of one.
+bool is_of_pod(const Match& found);
 // A unit, a container or a pod, whose cgroup has to be found first.
 bool is_found_by_name(const Match& match);
 

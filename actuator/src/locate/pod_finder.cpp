@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <set>
 
 #include "base/cpuset.h"
 #include "base/printable.h"
@@ -115,7 +114,9 @@ void PodFinder::ask(double now_s) {
   looked_for_ = false;
   heard_ = true;
   pods_ = with_untold(std::move(*pods));
-  std::erase_if(heard_of_, [this](const auto& heard) { return pod_with(heard.first.first) == nullptr; });
+  const auto of_no_pod = [this](const auto& one) { return pod_with(one.first.first) == nullptr; };
+  std::erase_if(heard_of_, of_no_pod);
+  std::erase_if(judged_, of_no_pod);
 }
 
 std::string PodFinder::directory_of(const Pod& pod) const {
@@ -220,11 +221,11 @@ Finding PodFinder::find_in(const Pod& pod, const std::string& service, const Pod
     }
     path = inside;
   }
-  Known& known = known_[service];
-  if (known.path != path) known = {path, pod.uid, {}, false};
-  const OwnCpus own = own_cpus(pod, match, known);
-  known.uid = pod.uid;
-  known.remembered = false;
+  known_[service] = {path, pod.uid, false};
+  const OwnCpus own = own_cpus(pod, match);
+  if (own != OwnCpus::NotYet) {
+    std::erase_if(set_by_agent_, [&](const std::string& one) { return is_within(one, path) || is_within(path, one); });
+  }
   if (config_->kubelet.guaranteed == Guaranteed::Leave && own == OwnCpus::Yes) {
     return {"",
             who +
@@ -278,8 +279,7 @@ bool PodFinder::would_be(const std::string& service, const PodMatch& match, cons
   const bool may_own = pod->guaranteed && container != nullptr && container->whole_cpus > 0;
   const auto known = known_.find(service);
   const bool same_pod = known != known_.end() && (known->second.remembered || known->second.uid == pod->uid);
-  const bool owns =
-      may_own && (says_own_cpus(*pod, *container, heard.id).value_or(same_pod && known->second.has_own_cpus()));
+  const bool owns = may_own && says_own_cpus(*pod, *container, heard.id).value_or(has_own_cpus(*pod));
   if (owns && config_->kubelet.guaranteed == Guaranteed::Leave) return false;
   return known == known_.end() || same_pod || !is_there(config_->roots, known->second.path);
 }
@@ -293,13 +293,13 @@ std::optional<bool> PodFinder::says_own_cpus(const Pod& pod, const PodContainer&
 
 // The kubelet's static CPU manager gives them to containers of Guaranteed pods that ask for whole CPUs. Without it
 // these have the CPUs of all others. So one container says it for all.
-PodFinder::OwnCpus PodFinder::own_cpus(const Pod& pod, const PodMatch& match, Known& known) const {
+PodFinder::OwnCpus PodFinder::own_cpus(const Pod& pod, const PodMatch& match) {
   OwnCpus verdict = OwnCpus::No;
   bool shared = false;
   for (const PodContainer& container : pod.containers) {
     const bool meant = match.container.empty() || match.container == container.name;
     if (!pod.guaranteed || !meant || container.whole_cpus == 0) continue;
-    const auto own = judge(pod, container, known);
+    const auto own = judge(pod, container);
     if (own && *own) return OwnCpus::Yes;
     if (own) shared = true;
     if (!own && !container.init) verdict = OwnCpus::NotYet;
@@ -308,10 +308,11 @@ PodFinder::OwnCpus PodFinder::own_cpus(const Pod& pod, const PodMatch& match, Kn
 }
 
 // Once for each container, when the kubelet alone has set something: later the CPUs are those that the agent has given.
-std::optional<bool> PodFinder::judge(const Pod& pod, const PodContainer& container, Known& known) const {
+// So it is the same for services of all names.
+std::optional<bool> PodFinder::judge(const Pod& pod, const PodContainer& container) {
   const std::string id = id_of(pod, container);
-  const auto before = known.judged.find(container.name);
-  if (before != known.judged.end() && (id.empty() || before->second.id == id)) return before->second.own;
+  const auto before = judged_.find({pod.uid, container.name});
+  if (before != judged_.end() && (id.empty() || before->second.id == id)) return before->second.own;
   if (id.empty()) return std::nullopt;
   auto own = says_own_cpus(pod, container, id);
   if (!own) {
@@ -320,10 +321,20 @@ std::optional<bool> PodFinder::judge(const Pod& pod, const PodContainer& contain
     const auto cpus = given_cpus(config_->roots, path);
     // A cgroup of v1 that is made now has what its pod has: the agent may have set that, and no CPU manager.
     const bool inherited = cpus && !cpus->empty() && cpus == given_cpus(config_->roots, directory_of(pod));
-    own = !known.remembered && !inherited && (!cpus || cpus->size() == container.whole_cpus);
+    own = !is_set_by_agent(path) && !inherited && (!cpus || cpus->size() == container.whole_cpus);
   }
-  known.judged[container.name] = {id, *own};
+  judged_[{pod.uid, container.name}] = {id, *own};
   return own;
+}
+
+bool PodFinder::is_set_by_agent(const std::string& path) const {
+  return std::any_of(set_by_agent_.begin(), set_by_agent_.end(),
+                     [&](const std::string& one) { return is_within(path, one); });
+}
+
+bool PodFinder::has_own_cpus(const Pod& pod) const {
+  return std::any_of(judged_.begin(), judged_.end(),
+                     [&](const auto& one) { return one.first.first == pod.uid && one.second.own; });
 }
 
 }  // namespace osml

@@ -2,11 +2,11 @@
 // in the cgroup tree. What is known stays as long as it runs, while the kubelet is away or tells it no longer.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +37,7 @@ class PodFinder {
   // Whose cgroup is there, as the kubelet told them last; none while it has not told any. Asked for where any pod may
   // be a service, so that a cgroup of no known pod is a reason to ask again.
   const std::vector<const Pod*>* running();
+  [[nodiscard]] bool has_heard() const { return heard_; }
   // A container that the runtime is making: the kubelet tells its id a second later only. Asks the kubelet at once for
   // a pod that it has not told yet.
   void hear_of(const ContainerQuestion& heard, double now_s);
@@ -45,7 +46,12 @@ class PodFinder {
   // By its uid, or of a static pod by its hash; null where the kubelet has not told it.
   [[nodiscard]] const Pod* pod_with(const std::string& uid) const;
   // What an agent before this one knew.
-  void remember(const std::string& service, const std::string& path) { known_[service] = {path, "", {}, true}; }
+  void remember(const std::string& service, const std::string& path) { known_[service] = {path, "", true}; }
+  // The CPUs of this cgroup come from an agent, under whatever name the service had then.
+  void remember_own_work(const std::string& path) {
+    set_by_agent_.insert(path);
+    judged_.clear();
+  }
 
   struct Calls {
     bool up = false;  // the last one
@@ -63,11 +69,7 @@ class PodFinder {
   struct Known {
     std::string path;
     std::string uid;
-    std::map<std::string, Judged> judged;  // by container
-    bool remembered = false;               // not heard of from the kubelet yet
-    [[nodiscard]] bool has_own_cpus() const {
-      return std::any_of(judged.begin(), judged.end(), [](const auto& one) { return one.second.own; });
-    }
+    bool remembered = false;  // not heard of from the kubelet yet
   };
   void ask(double now_s);
   // And the pods of the last list that run on though they are told no longer.
@@ -82,9 +84,12 @@ class PodFinder {
   [[nodiscard]] std::string directory_of(const Pod& pod) const;
   Finding find_in(const Pod& pod, const std::string& service, const PodMatch& match);
   Finding unheard(const std::string& service, const PodMatch& match);
-  OwnCpus own_cpus(const Pod& pod, const PodMatch& match, Known& known) const;
+  OwnCpus own_cpus(const Pod& pod, const PodMatch& match);
   // None where nobody can tell yet.
-  std::optional<bool> judge(const Pod& pod, const PodContainer& container, Known& known) const;
+  std::optional<bool> judge(const Pod& pod, const PodContainer& container);
+  [[nodiscard]] bool is_set_by_agent(const std::string& path) const;
+  // Some container of the pod was judged to have CPUs of its own.
+  [[nodiscard]] bool has_own_cpus(const Pod& pod) const;
 
   const Config* config_;
   std::unique_ptr<PodSource> own_;
@@ -99,7 +104,9 @@ class PodFinder {
   std::vector<Pod> pods_;
   std::vector<const Pod*> running_;
   std::vector<PodDirectory> directories_;
-  std::map<std::string, Known> known_;                                         // by service
+  std::map<std::string, Known> known_;                            // by service
+  std::map<std::pair<std::string, std::string>, Judged> judged_;  // by uid and container
+  std::set<std::string> set_by_agent_;  // cgroups not judged yet whose CPUs are of an agent before this one
   std::map<std::pair<std::string, std::string>, ContainerQuestion> heard_of_;  // by uid and container: the newest
 };
 

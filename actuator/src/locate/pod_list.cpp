@@ -194,7 +194,7 @@ std::string words_of(const PodMatch& match) {
     for (const auto& [key, text] : match.labels)
       words.append(words.ends_with(' ') ? "" : ",").append(key).append("=").append(text);
   }
-  return match.container.empty() ? words : words + ", container " + match.container;
+  return match.container.empty() ? words : words + container_words + match.container;
 }
 
 }  // namespace osml

@@ -50,5 +50,6 @@ Result<std::vector<Pod>> parse_pods(std::string_view text);
 bool matches(const Pod& pod, const PodMatch& match);
 // "pod search/web-0, container app", "a pod in search with app=web".
 std::string words_of(const PodMatch& match);
+inline constexpr const char* container_words = ", container ";  // in them, where one container is meant
 
 }  // namespace osml

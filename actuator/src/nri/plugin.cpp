@@ -47,6 +47,7 @@ std::string Plugin::request(const char* method, std::string payload) {
   request.set_payload(std::move(payload));
   const std::uint32_t stream = next_stream_;
   next_stream_ += 2;  // those of a client are odd
+  ++unanswered_;
   return framed({runtime_connection, stream, Message::Type::Request, request.SerializeAsString()});
 }
 
@@ -89,6 +90,7 @@ Status Plugin::hear_answer(const Message& message) {
   if (message.type != Message::Type::Response || !response.ParseFromString(message.payload)) {
     return Error{ErrorKind::Input, "the runtime sends an answer that is none of ttrpc", 0};
   }
+  if (unanswered_ > 0) --unanswered_;
   const std::string why = printable(response.status().message(), longest_shown);
   if (message.stream == registering_) {
     if (response.status().code() != 0) {

@@ -47,6 +47,8 @@ class Plugin {
   // CPUs that services have by now, all of them.
   std::string follow(const CpusInForce& cpus);
 
+  // Something was sent that the runtime has not answered. It drops what it has not done yet when the connection ends.
+  [[nodiscard]] bool awaits_answers() const { return unanswered_ > 0; }
   // How long the runtime waits for an answer; 0 while it has not said.
   [[nodiscard]] double request_timeout_s() const { return timeout_s_; }
   // "containerd 2.2.0"; empty before it has said so.
@@ -85,6 +87,7 @@ class Plugin {
   Unframer unframer_;
   std::uint32_t next_stream_ = 1;
   std::uint32_t registering_ = 0;  // the stream of the registration
+  unsigned unanswered_ = 0;        // requests
   bool registered_ = false;
   bool dismissed_ = false;
   double timeout_s_ = 0;

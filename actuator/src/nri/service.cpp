@@ -75,10 +75,10 @@ class Connection {
  private:
   Status hear();
   Status keep_up();
+  [[nodiscard]] int patience_ms() const;
   // Both are often stopped together: the agent puts everything back first, and the runtime has to hear of it.
-  [[nodiscard]] bool agent_is_left() const {
-    return monotonic_s() - *stop_s_ < longest_farewell_s && osml::exists(options_->state_dir / gate_socket);
-  }
+  [[nodiscard]] bool agent_is_left() const { return may_wait() && osml::exists(options_->state_dir / gate_socket); }
+  [[nodiscard]] bool may_wait() const { return monotonic_s() - *stop_s_ < longest_farewell_s; }
 
   const ServiceOptions* options_;
   const Fd* stop_;
@@ -95,17 +95,22 @@ Status Connection::run() {
   while (true) {
     const int stop = stop_s_ ? -1 : stop_->get();
     std::array<pollfd, 3> waiting{{{stop, POLLIN, 0}, {runtime_.get(), POLLIN, 0}, {agent_->fd(), POLLIN, 0}}};
-    const bool waits = stop_s_ || (plugin_.behind() && away_s_);
-    const int most_ms = waits ? ms_per_s / 10 : plugin_.behind() ? 0 : -1;
-    if (::poll(waiting.data(), waiting.size(), most_ms) < 0 && errno != EINTR) return errno_error(errno, "poll");
+    if (::poll(waiting.data(), waiting.size(), patience_ms()) < 0 && errno != EINTR) return errno_error(errno, "poll");
     if (waiting[0].revents != 0) stop_s_ = monotonic_s();
     if (waiting[1].revents != 0) {
       if (Status heard = hear(); !heard) return heard;
       if (plugin_.dismissed()) return Error{ErrorKind::Gone, "the runtime goes down", 0};
     }
     if (Status kept = keep_up(); !kept) return kept;
-    if (stop_s_ && !agent_is_left()) return keep_up();  // what the agent told just before it went
+    if (!stop_s_ || agent_is_left()) continue;
+    if (Status kept = keep_up(); !kept) return kept;  // what the agent told just before it went
+    if (!plugin_.awaits_answers() || !may_wait()) return done();
   }
+}
+
+int Connection::patience_ms() const {
+  if (stop_s_ || (plugin_.behind() && away_s_)) return ms_per_s / 10;
+  return plugin_.behind() ? 0 : -1;
 }
 
 Status Connection::hear() {

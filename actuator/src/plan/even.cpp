@@ -27,9 +27,10 @@ std::vector<Share> way_bounds(const Config& config, const Platform& platform, un
   return bounds;
 }
 
-// Cores of one service, starting behind those of the services before it.
+// Cores of one service, starting behind those of the services before it. 0: it shares all that there are, as found.
 void assign_cores(Assignment& assignment, const Platform& platform, const CpuSet& cpus, unsigned first,
                   unsigned count) {
+  if (count == 0) return;
   if (platform.core_quantum < 1.0) {
     assignment.cpu_quota = count * platform.core_quantum;
     return;
@@ -68,7 +69,7 @@ Decision even_decision(const Config& config, const Platform& platform) {
   const CpuSet cpus = parse_cpulist(platform.cpus) ? *parse_cpulist(platform.cpus) : CpuSet{};
   const auto cores = even_shares(platform.cores, core_bounds(config, platform.cores));
   const unsigned total_ways = platform.ways.value_or(0);
-  // Without a cache group for each of them, all share all ways.
+  // Without a cache group for each of them, all share all ways, as found: no limit of a service refuses that.
   const bool apart = !platform.max_groups || config.services.size() < *platform.max_groups;
   const auto ways = apart ? even_shares(total_ways, way_bounds(config, platform, total_ways)) : std::vector<unsigned>{};
   Region everything;
@@ -80,11 +81,11 @@ Decision even_decision(const Config& config, const Platform& platform) {
     assignment.service = name;
     Region own{{name}, 0, 0};
     own.cores = cores.empty() ? 0 : cores[index];
-    assign_cores(assignment, platform, cpus, first_core, cores.empty() ? platform.cores : own.cores);
+    assign_cores(assignment, platform, cpus, first_core, own.cores);
     first_core += own.cores;
-    if (total_ways > 0) {
-      own.ways = ways.empty() ? 0 : ways[index];
-      assignment.way_mask = run_of_ones(ways.empty() ? total_ways : own.ways) << first_way;
+    if (!ways.empty()) {
+      own.ways = ways[index];
+      assignment.way_mask = run_of_ones(own.ways) << first_way;
       first_way += own.ways;
     }
     everything.owners.push_back(name);

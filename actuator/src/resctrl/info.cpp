@@ -79,8 +79,8 @@ std::optional<CacheInfo> InfoReader::cache(const fs::path& info, const Schemata&
   return cache;
 }
 
-// The kernel does not name the unit. mba_MBps shows the largest 32-bit number where nothing is limited; AMD's absolute
-// values start at 0, which no percentage does.
+// The kernel does not name the unit. mba_MBps shows the largest 32-bit number where nothing is limited, and another
+// large one where somebody limited all; AMD's absolute values start at 0, which no percentage does.
 std::optional<BandwidthInfo> InfoReader::bandwidth(const fs::path& info, const Schemata& root) {
   const fs::path directory = info / "MB";
   const SchemataLine* line = find_line(root, "MB");
@@ -92,7 +92,9 @@ std::optional<BandwidthInfo> InfoReader::bandwidth(const fs::path& info, const S
   mb.domains = domains_of(root, "MB");
   std::uint64_t largest = 0;
   for (const auto& [id, value] : line->values) largest = std::max(largest, value);
-  if (largest == std::numeric_limits<std::uint32_t>::max() || exists(info.parent_path() / "mba_MBps_event")) {
+  constexpr std::uint64_t most_percent = 100;
+  const bool no_percentage = mb.min != 0 && largest > most_percent;
+  if (no_percentage || exists(info.parent_path() / "mba_MBps_event")) {
     mb.unit = BandwidthUnit::Mbps;
     mb.min = 1;
     mb.max = most_mba - most_mba % std::max(1U, mb.granularity);

@@ -26,22 +26,26 @@ class Held(NamedTuple):
     """Services with a forecast and an RCliff, and in how many of them what was predicted suffices.
 
     `cores` and `ways`: RCliff is not above its upper bound. `oaa`: neither cores nor ways of the OAA are above the
-    predicted ones, rounded up.
+    predicted ones, rounded up. Not among these: `unfamiliar` forecasts, of which the model said that it does not know
+    the service or machine, and `unjudged` ones, on nodes that are too large to be settled.
     """
 
     forecasts: int = 0
     cores: int = 0
     ways: int = 0
     oaa: int = 0
+    unfamiliar: int = 0
+    unjudged: int = 0
 
 
 def bounds_held(node: Node, loads: Mapping[str, float], decision: Decision, hidden: frozenset[str]) -> Held:
     """Forecasts of the last decision against the truth; nothing where there are none, or the node is too large."""
     cells = node.platform.cpus * node.platform.ways * len(node.services)
     forecasts = {one.service: one for one in decision.forecasts if one.familiar}
+    unfamiliar = len(decision.forecasts) - len(forecasts)
     isolable = len(node.names) <= min(node.platform.cpus, node.platform.ways)
     if not forecasts or not isolable or cells > _MOST_CELLS:
-        return Held()
+        return Held(unfamiliar=unfamiliar, unjudged=len(forecasts))
     counts = [0, 0, 0, 0]
     for i, service in enumerate(node.services):
         told = forecasts.get(service.name)
@@ -59,7 +63,7 @@ def bounds_held(node: Node, loads: Mapping[str, float], decision: Decision, hidd
             0 < oaa[0] <= math.ceil(told.oaa.cores) and oaa[1] <= math.ceil(told.oaa.ways),
         )
         counts = [count + fine for count, fine in zip(counts, held, strict=True)]
-    return Held(*counts)
+    return Held(*counts, unfamiliar=unfamiliar)
 
 
 def true_surface(

@@ -16,6 +16,7 @@ import pyarrow
 import pyarrow.parquet
 
 from osml import __version__
+from osml.bandwidth.library import profiles_fingerprint
 from osml.base.failure import Failure, InputError
 from osml.base.sole_use import take_for_this_process
 from osml.lab.bench.episode import Row
@@ -39,9 +40,11 @@ _ROW: Columns = {
     "e_lc": _REAL, "e_be": _REAL, "e_s": _REAL, "e_be_ipc": _REAL, "e_s_ipc": _REAL, "e_s_run": _REAL,
     "tail_over_target": _REAL, "be_speed": _REAL, "utilisation": _REAL, "tenants": _TEXT,
     "bound_forecasts": _COUNT, "bound_cores": _COUNT, "bound_ways": _COUNT, "bound_oaa": _COUNT,
+    "bound_unfamiliar": _COUNT, "bound_unjudged": _COUNT,
     "infeasible_reported": _YES, "faults": _COUNT, "fault": _TEXT,
     "wall_s": _REAL,
 }  # fmt: skip
+_ADDED = ("bound_unfamiliar", "bound_unjudged")
 _TIMELINE: Columns = {
     "case": _COUNT, "part": _TEXT, "mix": _TEXT, "policy": _TEXT, "seed": _COUNT, "time_s": _REAL, "service": _TEXT,
     "load": _REAL, "tail_ms": _REAL, "target_ms": _REAL, "cores": _COUNT, "ways": _COUNT,
@@ -79,6 +82,11 @@ def models_fingerprint() -> str:
         content = path.read_bytes() if path.is_file() else b"missing"
         digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + content + b"\0")
     return digest.hexdigest()[:16]
+
+
+def _made_by() -> dict[str, str]:
+    """What rows depend on besides their settings: rows of others can't be compared with them."""
+    return {"code": code_fingerprint(), "models": models_fingerprint(), "profiles": profiles_fingerprint()}
 
 
 class Store:
@@ -133,9 +141,7 @@ class Store:
             before = self.metadata()
             if not resume:
                 raise InputError(f"--out {self.folder} has results already: add --resume, or choose another folder")
-            wanted = {"code": code_fingerprint(), "models": models_fingerprint()} | {
-                key: settings.get(key) for key in ("suite", "limit", "part", "levers")
-            }
+            wanted = _made_by() | {key: settings.get(key) for key in ("suite", "limit", "part", "levers")}
             for key, now in wanted.items():
                 if before.get(key) != now:
                     raise InputError(
@@ -163,10 +169,11 @@ class Store:
     def describe(self, settings: dict[str, Any]) -> None:
         """Write `metadata.json`."""
         described = {
-            "schema": SCHEMA, "version": __version__, "code": code_fingerprint(), "models": models_fingerprint(),
+            "schema": SCHEMA,
+            "version": __version__,
             "simulated": True,
-        }  # fmt: skip
-        _replace(self.folder / METADATA, json.dumps(described | settings, indent=2).encode())
+        }
+        _replace(self.folder / METADATA, json.dumps(described | _made_by() | settings, indent=2).encode())
 
     def cases(self, index: int) -> set[Case]:
         """Which policies and seeds of a scenario are done."""
@@ -218,6 +225,9 @@ def _read(path: Path, columns: Columns) -> list[Row]:
         table = pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path}: can't be read as Parquet ({error}); remove the file and run with --resume") from None
+    for name in _ADDED:  # folders of former versions have none
+        if name in columns and name not in table.column_names:
+            table = table.append_column(name, pa.nulls(table.num_rows, columns[name]))
     lacking = [name for name in columns if name not in table.column_names]
     if lacking:
         raise InputError(f"{path}: column '{lacking[0]}' is missing; another version of osml wrote the folder")

@@ -3,8 +3,9 @@
     python -m osml.lab.benchmarks.osml_falls --seeds 14 --out out/bench/osml-falls.json
 
 A downward decision takes cores or ways from a service that met its target; a fall multiplies that service's latency
-by five, beyond the target, within two intervals (`lab.bench.judge.falls`). With no fall in n decisions the share of
-falls is below 3/n with 95 % confidence. Simulated; it takes minutes, so it is no part of `make bench`.
+by five, beyond the target, within two intervals (`lab.bench.judge.falls`). Decisions of one mix are alike, so mixes
+count: where none of n mixes has a fall, the share of such mixes is below 3/n with 95 % confidence. Simulated; it takes
+minutes, so it is no part of `make bench`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from osml.lab.bench.unit import noise_seed
 
 def count(policy: str, first: int, seeds: int) -> dict[str, Any]:
     """Runs of all mixes with these seeds of the noise: decisions, falls, and which runs had one."""
-    scenarios = [scenario for scenario in osml_302.scenarios() if scenario.search is None]
+    scenarios = [scenario for scenario in osml_302.scenarios() if scenario.part == osml_302.MIXES]
     found: dict[str, Any] = {
         "policy": policy,
         "seeds": [first, first + seeds - 1],
@@ -31,7 +32,7 @@ def count(policy: str, first: int, seeds: int) -> dict[str, Any]:
         "downward": 0,
         "falls": 0,
     }
-    found |= {"converged": 0, "violations_after": 0, "intervals_after": 0, "fallen": []}
+    found |= {"converged": 0, "violations_after": 0, "intervals_after": 0, "mixes": len(scenarios), "fallen": []}
     for seed in range(first, first + seeds):
         for scenario in scenarios:
             row = run_episode(scenario, policy, noise_seed(scenario, seed), Answers()).row
@@ -43,6 +44,7 @@ def count(policy: str, first: int, seeds: int) -> dict[str, Any]:
                 found[key] += row[key] if row["converged"] else 0
             if row["cliff_falls"]:
                 found["fallen"].append({"mix": scenario.name, "seed": seed, "converged": row["converged"]})
+        found["mixes_fallen"] = len({one["mix"] for one in found["fallen"]})
         print(f"seed {seed}: {found['falls']} of {found['downward']} so far", file=sys.stderr)
     return found
 

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from osml.lab.bench.judge import Judge, Judged
 from osml.lab.bench.scenario import Scenario
 from osml.lab.bench.suites import osml_302, osml_arrivals, osml_jobs, osml_mismatch
+from osml.lab.bench.unit import noise_seed
 from osml.policies.osml import Osml, OsmlDqn
 from osml.policies.osml.rules import RULES
 from osml.simulator.closed_loop import ClosedLoop
@@ -57,7 +58,7 @@ def scenarios() -> dict[str, list[Scenario]]:
     found: dict[str, list[Scenario]] = {}
     for module in (osml_302, osml_jobs, osml_arrivals, osml_mismatch):
         suite = module.SUITE
-        mixes = [scenario for scenario in suite.scenarios() if scenario.search is None]
+        mixes = [one for one in suite.scenarios() if one.search is None and one.part != osml_302.FRESH]
         found[suite.name] = mixes[:: _EVERY[suite.name]]
     return found
 
@@ -75,7 +76,13 @@ def run(without: tuple[str, ...], kinds: tuple[str, ...], scenario: Scenario) ->
     policy = Osml(without=without)
     policy.kinds = kinds
     loop = ClosedLoop(
-        node, scenario.loads, policy, seed=_SEED, delay_s=scenario.delay_s, tolerant=True, **scenario.varied
+        node,
+        scenario.loads,
+        policy,
+        seed=noise_seed(scenario, _SEED),
+        delay_s=scenario.delay_s,
+        tolerant=True,
+        **scenario.varied,
     )
     judge = Judge(node, [solo_speed(node.platform, job) for job in scenario.jobs], loop.platform.mba)
     judged: list[Judged] = []

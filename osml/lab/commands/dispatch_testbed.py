@@ -46,9 +46,9 @@ def testbed_command(
 
     settings = DispatchTrialSettings(
         out=out,
-        runs=runs or (1 if quick else 2),
-        run_s=run_s or 6.0,
-        trace_s=trace_s or 9.0,
+        runs=runs if runs is not None else 1 if quick else 2,
+        run_s=6.0 if run_s is None else run_s,
+        trace_s=9.0 if trace_s is None else trace_s,
         compress=compress,
         loads=tuple(load or ((0.5,) if quick else LOADS)),
         intensities=_chosen("--intensity", intensity, tuple(INTENSITIES)),

@@ -176,7 +176,8 @@ def assure(
                     busy=sum(flow.cpu_s / flow.dt for flow in interval.flows) / platform.cpus,
                 )
             )
-    return assured(service, combination, kind, "ombm_classic" if classic else "ombm", seen)
+    policy = ("ombm_classic" if classic else "ombm") + ("_told" if told else "")
+    return assured(service, combination, kind, policy, seen)
 
 
 class Seen(NamedTuple):

@@ -102,13 +102,20 @@ def checked_loops() -> list[dict[str, Any]]:
     return rows
 
 
+def _keep(file: Path, document: dict[str, Any]) -> None:
+    """Whole or not at all: the next run reads what is there."""
+    partial = file.with_suffix(".partial")
+    partial.write_text(json.dumps(document) + "\n")
+    partial.replace(file)
+
+
 def _check_same_study(file: Path) -> None:
     """Raise InputError where the folder has documents of other settings or of another version."""
     now = SETTINGS | {"version": __version__}
     if not file.exists():
         if any(file.parent.glob("*.json")):
             raise InputError(f"--work {file.parent} has documents of unknown settings: choose another folder")
-        file.write_text(json.dumps(now) + "\n")
+        _keep(file, now)
     elif (before := json.loads(file.read_text())) != now:
         raise InputError(f"--work {file.parent} has documents of {before}, expected {now}: choose another folder")
 
@@ -127,7 +134,7 @@ def main() -> None:
         kept: Path = given.work / f"{name}.json"
         try:
             if not kept.exists():
-                kept.write_text(json.dumps(profiled(name)) + "\n")
+                _keep(kept, profiled(name))
             found.append(json.loads(kept.read_text()))
         except Interrupted:
             raise

@@ -227,7 +227,8 @@ FIGURES = (
     Figure("virtual-node-crosscheck", "Queueing equations against an event simulation", "relative error",
            "crosscheck", _crosscheck, "an independent method", "Both sides are simulated."),
     Figure("osml-302-converged", "Mixes that converge", f"share of {MIXES} mixes", "mixes", _converged, OSML_62,
-           "Every second mix of 302; `oracle` shows that not all are feasible. "
+           "Drawn as the paper's 302 are, but others: no rule of `osml` was chosen with them. "
+           "`oracle` shows that not all are feasible. "
            "`unmanaged`, `even` and `staffing:climb` are simple baselines."),
     Figure("osml-302-converged-feasible", "Feasible mixes that converge", "share", "mixes", _converged_feasible,
            "no paper", "A mix is feasible where the oracle finds a partition that meets all targets."),

@@ -6,6 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+from osml.lab.profile.document import NOT_SEEN
 from osml.simulator import catalogs
 from osml.simulator.models import MemoryBehaviour
 from osml.simulator.physics.cache import miss_ratio
@@ -134,7 +135,7 @@ def _compared(document: dict[str, Any]) -> str:
 
 
 def _limits(document: dict[str, Any]) -> str:
-    notes = list(dict.fromkeys(note for one in document["programs"] for note in one["notes"]))
+    notes = list(dict.fromkeys([*(note for one in document["programs"] for note in one["notes"]), *NOT_SEEN]))
     return "## What is not measured\n\n" + "\n".join(f"- {note}" for note in notes) + "\n"
 
 

@@ -25,7 +25,7 @@ _HOW = """## How to repeat it
 
 <!-- not run: hours; tests/lab/test_bench_papers.py runs it with three mixes -->
 ```sh
-osml lab bench run SUITE --policies A,B,C --seeds 1 --out out/papers/SUITE
+osml lab bench run SUITE --policies A,B,C --seeds 1 --out out/papers/SUITE   # osml-302: --part mixes, then figure-10
 osml lab bench papers out/papers/*                 # the table
 osml lab bench papers out/papers/* --json > docs/results/published-policies.json
 make results ARGS=--render                         # this page

@@ -98,7 +98,7 @@ def cores_worth(better: EntropyCurve, worse: EntropyCurve, cores: int) -> Need:
 
 
 def isentropic_line(cores: Sequence[int], e_s: FloatArray, level: float) -> list[Need]:
-    """Cores needed for an E_S at each number of ways. `e_s` has the shape (cores, ways)."""
+    """Cores needed for an E_S at each number of ways. `e_s` has the shape (cores, ways), and no cell is NaN."""
     if e_s.ndim != 2 or e_s.shape[0] != len(cores):
         raise InputError(f"E_S has the shape {e_s.shape}, expected ({len(cores)}, ways)")
     curves = [EntropyCurve(tuple(cores), tuple(float(x) for x in column)) for column in e_s.T]

@@ -106,8 +106,8 @@ def _promising(one: Hidden, kind: str) -> bool:
 
 def _described(node: Node) -> list[Tenant]:
     """The tenants as a record would describe them."""
-    services = [Tenant(one.name, "lc", one.target_ms, one.percentile, None, one.threads, None) for one in node.services]
-    return [*services, *(Tenant(one.name, "be", None, "p99", None, one.threads, None) for one in node.jobs)]
+    services = [Tenant(one.name, "lc", one.target_ms, one.percentile, one.threads) for one in node.services]
+    return [*services, *(Tenant(one.name, "be", None, "p99", one.threads) for one in node.jobs)]
 
 
 class _OneWorld:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from osml.records import Record
 from osml.twin.check import PREDICTORS, predictions
 from osml.twin.document import Twin
@@ -15,8 +13,3 @@ def errors_of(twin: Twin, rest: Record) -> Errors:
     """Measured and predicted logarithms of all services by predictor."""
     found = predictions(twin, rest)
     return {name: [row for rows in found[name].values() for row in rows] for name in PREDICTORS}
-
-
-def described() -> dict[str, Any]:
-    """What each predictor knows."""
-    return dict(PREDICTORS)

@@ -118,7 +118,6 @@ def _true_ratios(
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Signs and sizes over rows; `signed` are those whose true change is plain."""
     plain = [row for row in rows if abs(row["true"]) > PLAIN]
-    still = [row for row in rows if abs(row["true"]) <= PLAIN]
     own_load = [row for row in plain if row["own_load"]]  # `last time` has nothing to say of other changes
 
     def share(found: Sequence[bool]) -> float | None:
@@ -133,10 +132,8 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "own_load_signed": len(own_load),
         "sign_right_own_load": share([row["twin"] * row["true"] > 0 for row in own_load]),
         "sign_right_last_time": share([row["last_time"] * row["true"] > 0 for row in own_load]),
-        "no_change_right": share([abs(row["twin"]) <= 2 * PLAIN for row in still]),
         "within_bounds": share([row["low"] <= row["true"] <= row["high"] for row in rows]),
         "within_bounds_signed": share([row["low"] <= row["true"] <= row["high"] for row in plain]),
         "median_error": off("twin"), "median_error_last_time": off("last_time"),
         "median_error_no_change": float(np.median([abs(math.expm1(-row["true"])) for row in rows])) if rows else None,
-        "median_width": float(np.median([row["high"] - row["low"] for row in rows])) if rows else None,
     }  # fmt: skip

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
 from osml.lab.twins import score_blame, score_check, score_whatif
 from osml.lab.twins.hidden import hidden, record_of
-from osml.twin.check import score
+from osml.twin.check import PREDICTORS, score
 from osml.twin.make import made
 
 FINAL = 5000
@@ -25,12 +24,10 @@ def node(condition: str, seed: int) -> Node:
     policy = POLICIES[seed % len(POLICIES)]
     one = hidden(condition, seed, beside_job=seed % 3 > 0, seconds=SECONDS)
     record = record_of(one, SECONDS, policy)
-    began = time.perf_counter()
     twin = made(record.part(0, FITTED), seed=seed, members=MEMBERS)
-    fit_s = time.perf_counter() - began
     errors = score_check.errors_of(twin, record.part(FITTED, SECONDS))
     rows = score_whatif.rows_of(one, record, twin, seed)
-    return {"seed": seed, "policy": policy or "watched", "fit_s": fit_s, "errors": errors, "whatif": rows}
+    return {"seed": seed, "policy": policy or "watched", "errors": errors, "whatif": rows}
 
 
 def blame(condition: str, seed: int) -> Node | None:
@@ -54,19 +51,17 @@ def document(
     rows = [row for one in nodes for row in one["whatif"]]
     services = [row for row in rows if row["class"] == "lc"]
     found = [one for one in cases if one is not None]
-    predictors = score_check.described()
     return {
         "name": "twin", "kind": "simulated", "command": command, "date": dates[0],
         "blame_date": dates[1], "development": development, "condition": condition, "nodes": len(nodes),
-        "fit_s_median": sorted(one["fit_s"] for one in nodes)[len(nodes) // 2],
         "check": {
             name: {"knows": text} | score([row for one in nodes for row in one["errors"][name]])
-            for name, text in predictors.items()
+            for name, text in PREDICTORS.items()
         },
         "check_by_record": {
             kind: {
                 name: score([row for one in nodes if one["policy"] == kind for row in one["errors"][name]])
-                for name in predictors
+                for name in PREDICTORS
             }
             for kind in sorted({one["policy"] for one in nodes})
         },

@@ -169,7 +169,10 @@ class Validation:
         self._say(f"{service.name}: {self._work(service.name):.3f} ms of CPU a request")
 
     def _measure_fit(self, cell: Cell, service: Service, work_ms: float) -> None:
-        """Measure it, and keep it where it shows what it is for. Raises Failure where it can't be made to."""
+        """Measure it until it shows what it is for. A service faster than the generator is marked and told.
+
+        Raises Failure where it answers nothing, or few requests with idle CPUs.
+        """
         rate = design.rate_of(cell, service.threads, work_ms)
         left = ATTEMPTS if cell.saturated else 1
         while True:
@@ -181,10 +184,17 @@ class Validation:
                 return
             left, rate = left - 1, rate * MORE
             if left == 0 or row.measured.rate >= design.most_rate(cell):
-                raise Failure(
-                    f"service '{service.name}' can't be saturated in cell {cell.key}: of {row.measured.rate:.0f} "
-                    f"requests/s it answers {row.measured.throughput:.0f} with {row.measured.cpu:.2f} CPUs"
+                seen = row.measured
+                what = (
+                    f"service '{service.name}' can't be saturated in cell {cell.key}: of {seen.rate:.0f} requests/s it "
+                    f"answers {seen.throughput:.0f} with {seen.cpu:.2f} CPUs"
                 )
+                if seen.overloaded:  # and its CPUs are idle: the requests do not reach it
+                    raise Failure(what)
+                self._say(f"{what}, all that are sent; its work includes what waking up costs")
+                marked = msgspec.structs.replace(seen, noisy=seen.noisy or "the service could not be saturated")
+                self._keep(msgspec.structs.replace(row, measured=marked))
+                return
 
     @staticmethod
     def _rate(cell: Cell, service: Service, work_ms: float) -> float:

@@ -63,7 +63,6 @@ _QUIET = 0.1
 _COST_GHZ = 2.5
 _BOUND = 0.5  # of its CPUs: below it a load and a target say nothing of what a request costs
 
-_KNEES = tuple(KNEE - 0.02 * i for i in range(30))
 _CV2 = (0.01, 4.0)
 _BURSTS = (1.0, 1e4)
 _ASSUMED_CV2 = 0.3
@@ -156,7 +155,7 @@ def _fit_tail(platform: PlatformModel, service: ServiceModel, cpu_share: float) 
         service = replace(service, cv2=_ASSUMED_CV2)
         ios = _bisect(lambda x: tail_at(platform, replace(service, disk_ios=x), 1.0) - service.target_ms, 0.01, 100.0)
         return replace(service, disk_ios=ios)
-    for knee in _KNEES:
+    for knee in (KNEE - 0.02 * i for i in range(30)):
         service = replace(service, usable=min(1.0, cpu_share / knee))
         if tail_at(platform, replace(service, cv2=_CV2[0]), 1.0) < service.target_ms:
             break

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from osml.simulator.mix import node_of, parse_mix, scaling_notes
+from osml.simulator.mix import loads_on, node_of, parse_mix, scaling_notes
 from osml.simulator.oracle import Answer, best_partition
 from osml.simulator.oracle.partitions import Outcome
 from osml.simulator.oracle.shared import settle_shared
@@ -110,17 +110,18 @@ def oracle(
     """
     parsed = parse_mix(mix)
     node = node_of(parsed, platform)
+    loads = loads_on(node, parsed.loads)
     for note in scaling_notes(node):
         typer.echo(f"note: {note}", err=True)
     console = Console(stderr=True)
     with console.status("searching (the first run compiles for about a minute)") as status:
         answer = best_partition(
             node,
-            parsed.loads,
+            loads,
             limit_s,
             lambda what: status.update(f"{what} (the first run compiles for about a minute)"),
         )
-    sharing = settle_shared(node, parsed.loads)
+    sharing = settle_shared(node, loads)
     if json:
         sys.stdout.write(msgspec.json.encode(_document(node, str(parsed), answer, sharing)).decode() + "\n")
     else:

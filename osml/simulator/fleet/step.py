@@ -72,7 +72,7 @@ def room_for(tenants: int, cpus: int, ways: int) -> Room:
         state=np.zeros((n, c.STATE_COLUMNS)),
         occupancy=np.zeros((n, ways)),
         flows=np.zeros((n, c.FLOW_COLUMNS)),
-        work=empty_work(n, ways),
+        work=empty_work(n, ways, cpus),
     )
 
 

@@ -36,8 +36,8 @@ class Cgroup:
     weight: int = 100
     memory_bytes: int = 0
     memory_max: int | None = None
-    periods: int = 0
-    throttled_periods: int = 0
+    periods: float = 0.0
+    throttled_periods: float = 0.0
 
     @property
     def path(self) -> str:
@@ -110,8 +110,8 @@ class CgroupV2:
             step.throttled_us.add(throttled_s * 1e6 if step is group else 0.0, dt)
             step = step.parent
         if group.quota_us is not None:
-            group.periods += round(dt * 1e6 / group.period_us)
-            group.throttled_periods += round(throttled_s * 1e6 / group.period_us)
+            group.periods += dt * 1e6 / group.period_us
+            group.throttled_periods += throttled_s * 1e6 / group.period_us
 
     # -- the tree ------------------------------------------------------------------------------------------------
 
@@ -209,7 +209,7 @@ class CgroupV2:
         usage = int(group.usage_us.value())
         text = f"usage_usec {usage}\nuser_usec {usage * 9 // 10}\nsystem_usec {usage - usage * 9 // 10}\n"
         if group.parent is not None and "cpu" in group.parent.enabled:
-            text += f"nr_periods {group.periods}\nnr_throttled {group.throttled_periods}\n"
+            text += f"nr_periods {int(group.periods)}\nnr_throttled {int(group.throttled_periods)}\n"
             text += f"throttled_usec {int(group.throttled_us.value())}\nnr_bursts 0\nburst_usec 0\n"
         return text
 

@@ -25,6 +25,7 @@ from osml.simulator import catalogs
 from osml.simulator.board import MOST_SOCKETS, domain_count
 from osml.simulator.engine import MAX_LOAD
 from osml.simulator.kernel.machine import Machine
+from osml.simulator.mix import loads_on
 from osml.simulator.models import on_platform
 from osml.simulator.mount import fuse_files
 from osml.simulator.mount.agent_config import agent_config
@@ -84,7 +85,7 @@ def build_node(options: MountOptions) -> Node:
     try:
         platform = catalogs.platform(options.platform)
         domain_count(platform, options.sockets)
-        services = tuple(catalogs.service(name, platform.id) for name in options.loads)
+        services = tuple(catalogs.service(name, options.platform) for name in options.loads)
         jobs = tuple(on_platform(catalogs.job(name), platform) for name in options.jobs)
         return Node(platform, services, jobs)
     except ValueError as error:  # of the catalogs, of the node, of its sockets
@@ -124,7 +125,8 @@ class NodeProcess:
         self._folder = options.folder.resolve()
         self._machine = Machine(node, str(self._folder), speed=options.speed, uid=os.geteuid(), sockets=options.sockets)
         try:
-            self._simulation = Simulation(node, self._machine, options.loads, options.interval_s, options.seed)
+            loads = loads_on(node, options.loads)
+            self._simulation = Simulation(node, self._machine, loads, options.interval_s, options.seed)
         except NodeInputError as error:
             raise InputError(str(error)) from None
         self._plain: PlainExport | None = None

@@ -213,7 +213,7 @@ class Search:
             if best is not None and self.proven:
                 return best
             if not self.proven:
-                return best if first is None else (self.whole(first[0]), first[1])
+                return best if best is not None or first is None else (self.whole(first[0]), first[1])
         return None
 
     def _of_cost(self, cells: list[IntArray], wanted: int) -> tuple[IntArray, Outcome] | None:

@@ -125,7 +125,7 @@ class SettledNode:
             np.empty((n, c.STATE_COLUMNS)),
             np.zeros((n, ways)),
             np.empty((n, c.FLOW_COLUMNS)),
-            empty_work(n, ways),
+            empty_work(n, ways, node.platform.cpus),
         )
         self._order = np.array(node.platform.cpu_order(), np.int64)
 

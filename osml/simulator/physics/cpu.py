@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osml.base.jit import lean
-from osml.simulator.columns import MAX_AREAS, FloatArray, IntArray
+from osml.simulator.columns import LEAST_AREAS, FloatArray, IntArray
 
 _EPSILON = 1e-9
 
@@ -22,7 +22,7 @@ class Areas(NamedTuple):
     `counts` holds their number and that of `pairs`; `members[a]` are the tenants of area a as bits, `sizes[a]` its
     CPUs, `crowd[a]` the number of its members; a row (a, b, n) of `pairs` counts physical cores with one sibling in a
     and the other in b. `cpus_of[i]` are the CPUs of tenant i, `shared[i]` is 1 where others may run on them too.
-    `work` is scratch, (tenants + 5, MAX_AREAS).
+    `work` is scratch, (tenants + 5, areas).
     """
 
     counts: IntArray
@@ -35,12 +35,13 @@ class Areas(NamedTuple):
     work: FloatArray
 
 
-def empty_areas(tenants: int) -> Areas:
-    """Room for a node with so many tenants."""
+def empty_areas(tenants: int, cpus: int) -> Areas:
+    """Room for a node with so many tenants and CPUs."""
+    most = max(LEAST_AREAS, cpus)
     return Areas(
-        np.zeros(2, np.int64), np.zeros(MAX_AREAS, np.int64), np.zeros(MAX_AREAS), np.zeros(MAX_AREAS),
-        np.zeros((MAX_AREAS, 3), np.int64), np.zeros(tenants), np.zeros(tenants, np.int64),
-        np.zeros((tenants + 5, MAX_AREAS)),
+        np.zeros(2, np.int64), np.zeros(most, np.int64), np.zeros(most), np.zeros(most),
+        np.zeros((most, 3), np.int64), np.zeros(tenants), np.zeros(tenants, np.int64),
+        np.zeros((tenants + 5, most)),
     )  # fmt: skip
 
 
@@ -88,6 +89,15 @@ def map_cpus(areas: Areas, users: IntArray, physical_cores: int) -> None:
         for i in range(len(cpus_of)):
             if crowd > 1 and members[a] >> i & 1:
                 shared[i] = 1
+
+
+@lean
+def share_cpus(areas: Areas, i: int, j: int) -> bool:
+    """Whether two tenants have a CPU in common."""
+    for a in range(areas.counts[0]):  # noqa: SIM110 - numba compiles no generator
+        if areas.members[a] >> i & 1 and areas.members[a] >> j & 1:
+            return True
+    return False
 
 
 @lean

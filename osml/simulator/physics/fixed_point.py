@@ -14,7 +14,6 @@ from osml.simulator.columns import (
     G_PRIORITY,
     G_QUOTA,
     G_WEIGHT,
-    MAX_AREAS,
     P_ALL_CORE,
     P_BANDWIDTH,
     P_CLOCK,
@@ -88,10 +87,12 @@ class Work(NamedTuple):
     split: FloatArray
 
 
-def empty_work(tenants: int, ways: int) -> Work:
-    """Room for a node with so many tenants and ways."""
+def empty_work(tenants: int, ways: int, cpus: int) -> Work:
+    """Room for a node with so many tenants, ways and CPUs."""
+    areas = empty_areas(tenants, cpus)
+    most = len(areas.members)
     return Work(
-        empty_areas(tenants), np.zeros((tenants, MAX_AREAS)), np.zeros((tenants, MAX_AREAS)),
+        areas, np.zeros((tenants, most)), np.zeros((tenants, most)),
         np.zeros((tenants, TRAFFIC_COLUMNS)), np.zeros((POINT_ROWS, tenants)), np.zeros((VISIT_ROWS, tenants)),
         np.zeros((tenants, ways)), np.zeros((3, tenants)),
     )  # fmt: skip

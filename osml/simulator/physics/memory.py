@@ -26,7 +26,8 @@ M_BUSY, M_BYTES, M_COMPUTE, M_STALL, M_OPEN, M_NOW, M_CAP, TRAFFIC_COLUMNS = ran
 def rise(a: float, b: float, utilisation: float) -> float:
     """1 + a u^b/(1 - u)^0.641, the utilisation taken no higher than MAX_UTILISATION.
 
-    With a = 0.192 and b = 0.5 within 3.5 % of 16 measurements of four machines (catalog/measured/memory_latency.csv).
+    With a = 0.192 and b = 0.5 within 3.6 % of 16 of the 17 measurements of three machines
+    (catalog/measured/memory_latency.csv); at the highest utilisation, 0.968, it is half too high.
     """
     u = min(max(utilisation, 0.0), MAX_UTILISATION)
     return 1.0 + a * u**b / (1.0 - u) ** _POLE

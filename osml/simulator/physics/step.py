@@ -74,7 +74,7 @@ from osml.simulator.columns import (
     IntArray,
 )
 from osml.simulator.physics.cache import insertion_ratio, miss_ratio, target_occupancy, warm
-from osml.simulator.physics.cpu import map_cpus
+from osml.simulator.physics.cpu import map_cpus, share_cpus
 from osml.simulator.physics.fixed_point import (
     X_APART,
     X_CAPACITY,
@@ -149,18 +149,22 @@ def _crowd(
     """Add what the time slices of others do to a request to `flows`."""
     x, n = work.points, len(tenants)
     service_ms = x[X_SERVICE_S, i] * 1000.0
-    others = 0.0
+    others, company = 0.0, 0
     for j in range(n):
         x[X_RUNNABLE, j] = x[X_USED, j]
         if tenants[j, T_LC] == 0.0:
             x[X_RUNNABLE, j] = tenants[j, T_THREADS] * work.visits[V_RUNNING, j]
-        others += grants[j, G_WEIGHT] if j != i else 0.0
-    weight = grants[i, G_WEIGHT]
-    heavier = min(4.0, others / max(n - 1, 1) / weight)  # what the others weigh beside it
+        if j != i and share_cpus(work.areas, i, j):
+            others += grants[j, G_WEIGHT]
+            company += 1
+    mean = others / max(company, 1)
+    heavier = min(4.0, mean / grants[i, G_WEIGHT])  # what the others weigh beside it
     slice_ms = grants[i, G_SLICE_MS] * heavier
+    # CFS compares with what a thread weighs by default, EEVDF with those who compete.
+    weight = grants[i, G_WEIGHT] / (mean if platform[P_EEVDF] > 0.0 and company > 0 else 100.0)
     probability, wait, crowded, competitors, turn = crowding(
         work.areas, work.used, x[X_RUNNABLE], x[X_SERVICE_S], x[X_PRIORITY], i, tenants[i, T_THREADS], slice_ms,
-        weight / 100.0, platform[P_CPU_GROUPS] > 0.0, platform[P_EEVDF] > 0.0,
+        weight, platform[P_CPU_GROUPS] > 0.0, platform[P_EEVDF] > 0.0,
     )  # fmt: skip
     if crowded <= 0.0:
         return
@@ -287,7 +291,7 @@ def _count(
     flows[i, F_MEMORY_BYTES] = flows[i, F_LLC_MISSES] * tenants[i, T_BYTES]
     flows[i, F_OCCUPANCY_MIB] = x[X_HELD, i]
     flows[i, F_CLOCK] = clock
-    flows[i, F_THROTTLED_S] = dt if busy >= grants[i, G_QUOTA] * 0.99 else 0.0
+    flows[i, F_THROTTLED_S] = dt if busy >= grants[i, G_QUOTA] * tenants[i, T_USABLE] * 0.99 else 0.0
     flows[i, F_DISK_IOS] = flows[i, F_COMPLETED] * work.visits[V_IOS, i]
     flows[i, F_NETWORK_BYTES] = flows[i, F_COMPLETED] * tenants[i, T_NETWORK_KIB] * 1024.0
     flows[i, F_RESIDENT_MIB] = tenants[i, T_FOOTPRINT] * work.visits[V_RESIDENT, i]

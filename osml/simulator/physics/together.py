@@ -43,7 +43,7 @@ def step_domains(socket: FloatArray, link_gbps: float, domains: Sequence[Domain]
     spans = [slice(low, high) for low, high in pairwise(first)]
     total = int(first[-1])
     traffic, seen, split = np.zeros((total, TRAFFIC_COLUMNS)), np.zeros(total), np.zeros((3, total))
-    works = [empty_work(*one.occupancy.shape) for one in domains]
+    works = [empty_work(len(one.tenants), one.occupancy.shape[1], len(one.users)) for one in domains]
     works = [work._replace(traffic=traffic[span]) for work, span in zip(works, spans, strict=True)]
     pairs = list(zip(domains, works, spans, strict=True))
     for one, work, _ in pairs:

@@ -70,7 +70,9 @@ def _bursty_wait(utilisation: float, cv2: float, burstiness: float, servers: int
         a, b = 2.0 * p * offered, 2.0 * (1.0 - p) * offered
         transform = p * a / (a + 1.0) + (1.0 - p) * b / (b + 1.0)
     else:
-        transform = math.pow(1.0 + burstiness / offered, -1.0 / max(burstiness, 1e-3))
+        transform = math.exp(-1.0 / offered)  # the limit for steady arrivals
+        if burstiness >= 1e-3:
+            transform = math.pow(1.0 + burstiness / offered, -1.0 / burstiness)
     peakedness = max(1.0 / (1.0 - transform) - offered, 0.1)
     n = max(servers / peakedness, 1.0)
     whole = int(n)

@@ -9,9 +9,10 @@ from typing import Any
 from msgspec import to_builtins
 
 from osml.twin.advice.blame import MISSES, OWN_LIMIT, OWN_LOAD, PART, Blame, blamed, worst_scene
-from osml.twin.advice.levers import OF_MEMORY, PARTITIONING, Lever, best, levers_for
+from osml.twin.advice.levers import MECHANISM, OF_MEMORY, PARTITIONING, Lever, best, levers_for
 from osml.twin.advice.untold import Untold, aside, misses, untold_of
 from osml.twin.document import Twin, noise_at
+from osml.twin.machine import caches_of
 from osml.twin.scenes import Scene
 from osml.twin.stolen import ABOVE, Stolen
 from osml.twin.targets import Target
@@ -27,7 +28,7 @@ class Advice:
     """One service: blame and levers in the scene in which it fares worst.
 
     `missed_share` is of all measured intervals of the record (None without a target), `record` has their counts.
-    Without those, as in a twin of an older version, it is that of the scenes.
+    Without those, as in a twin of an older version, it is that of the scenes. `caches` is how many the machine has.
     """
 
     blame: Blame
@@ -37,6 +38,7 @@ class Advice:
     missed_share: float | None
     scene_missed_share: float
     record: Target | None = None
+    caches: int = 1
 
 
 def advised(twin: Twin, *, seed: int = 0) -> tuple[Advice, ...]:
@@ -54,7 +56,7 @@ def advised(twin: Twin, *, seed: int = 0) -> tuple[Advice, ...]:
             Advice(
                 blamed(ensemble, scene, tenant.name, noise, seed=seed),
                 tuple(levers_for(ensemble, scene, tenant.name)), tenant.target_ms, tenant.percentile,
-                share, scene.missed.get(tenant.name, 0.0), counts,
+                share, scene.missed.get(tenant.name, 0.0), counts, caches_of(twin.platform),
             )
         )  # fmt: skip
     return tuple(sorted(found, key=lambda one: (-(one.missed_share or 0.0), -one.blame.suffers_ms)))
@@ -139,25 +141,46 @@ def _say(one: Advice, said: list[str]) -> bool | None:
     said.append(cause_in_words(blame))
     if not blame.explained:
         return None
-    wanted = WORTH * blame.measured_ms
-    # What levers of cache and memory give is a guess then.
-    blind = any(cause.confidence is None and cause.ms >= PART * blame.suffers_ms for cause in blame.causes)
-    firm = [lever for lever in one.levers if not blind or lever.lever not in OF_MEMORY]
+    wanted, firm = WORTH * blame.measured_ms, _firm(one)
     sure = best(firm, PARTITIONING)
     if sure is not None and sure.gain >= wanted:
         met = one.target_ms is not None and sure.after_ms <= one.target_ms
         after = "met" if met else "still missed"
         said.append(f"Partitioning helps: {sure.lever}, {_gain(sure)}. The target is then {after}.")
         return True
-    hopes = [lever for lever in one.levers if lever.lever in PARTITIONING and lever.gain >= wanted]
+    here = [lever for lever in one.levers if lever.available and lever.gain >= wanted]
+    hopes, lacking = [lever for lever in here if lever.lever in PARTITIONING], _lacking(one)
     if hopes:
         said.append(f"Partitioning may help {name}, but that is not sure: {hopes[0].lever}, {_gain(hopes[0])}.")
+    elif lacking is not None:
+        helps = "would help" if lacking in firm and lacking.low > 0 else "may help"
+        without = f"this machine has no {MECHANISM[lacking.lever]}"
+        said.append(f"Partitioning {helps} {name}, but {without}: {lacking.lever}, {_gain(lacking)}.")
     else:
         said.append(f"Partitioning would hardly help {name}.")
-    other = next((other for other in firm if other.low > 0 and other.gain >= wanted), None)
+    other = next((other for other in here if other in firm and other.low > 0), None)
     if other is not None:
         said.append(f"Sure to help it: {other.lever}, {_gain(other)}.")
     return None if hopes else False
+
+
+def _firm(one: Advice) -> list[Lever]:
+    """The levers whose gain is no guess.
+
+    What those of cache and memory give is one where nobody measured the need of them, or with several caches.
+    """
+    blame = one.blame
+    guessed = any(cause.confidence is None and cause.ms >= PART * blame.suffers_ms for cause in blame.causes)
+    blind = guessed or one.caches > 1
+    return [lever for lever in one.levers if not blind or lever.lever not in OF_MEMORY]
+
+
+def _lacking(one: Advice) -> Lever | None:
+    """The lever that divides the machine and would help, sure ones first, where the machine does not have it."""
+    firm, wanted = _firm(one), WORTH * one.blame.measured_ms
+    absent = [lever for lever in one.levers if lever.lever in MECHANISM and not lever.available]
+    worth = [lever for lever in absent if lever.gain >= wanted]
+    return max(worth, key=lambda lever: (lever in firm and lever.low > 0, lever.gain), default=None)
 
 
 def _gain(lever: Lever) -> str:
@@ -172,6 +195,8 @@ def verdict(needed: bool | None, found: Sequence[Advice]) -> str:
         return "Yes, partitioning helps this machine."
     if not any(_misses(one) for one in found):
         return "No, partitioning is not needed: all targets are met."
+    if any(_misses(one) and one.scene_missed_share >= MISSES and _lacking(one) is not None for one in found):
+        return "No, this machine does not have the partitioning that could help."
     return "No, partitioning would hardly help: something else is the cause."
 
 

@@ -14,6 +14,7 @@ from osml.entropy import RELATIVE_IMPORTANCE, intolerable
 from osml.twin.advice.counterfactual import BANDWIDTH, CACHE, RESOURCES, Pressure, Pressures
 from osml.twin.advice.shapley import shapley
 from osml.twin.ensemble import Ensemble
+from osml.twin.machine import caches_of
 from osml.twin.scenes import Scene
 from osml.twin.world import LONGEST_MS, World, world_of
 
@@ -43,7 +44,7 @@ class Cause:
     """A share of what a service suffers. `confidence` is the share of members in which it has a part of at least 10 %.
 
     It is None where nothing was measured of what the culprit needs of the cache and the memory: all members then have
-    it from known programs, so that they agree says nothing.
+    it from known programs, so that they agree says nothing. So it is for the cache of a machine with several of them.
 
     The culprit is the service itself for its own CPU limit and its own load, None where nobody can be named.
     """
@@ -60,7 +61,8 @@ class Blame:
     """`measured_ms` and the twin's `predicted_ms` (with 90 % bounds); the causes add up to `suffers_ms` and `e_s`.
 
     `alone_ms` is what it would take without neighbours and without a limit of its own. What is suffered counts from
-    there, or from the target where it can't be met alone.
+    there, or from the target where it can't be met alone. Who hardly suffers has no causes, and `suffers_ms` is 0;
+    `e_s` stays that of what was measured.
     """
 
     service: str
@@ -173,10 +175,12 @@ def blamed(
     alone = float(np.median([one.alone for one in found]))
     known = {key[0] for key in ensemble.keys if key[1] in _MEMORY_COUNTERS} if worlds is None else set(scene.present)
     causes = _causes(found, suffers, entropy, measured, known)
+    if worlds is None and caches_of(some.platform) > 1:  # who shares a cache with whom is not known
+        causes = tuple(replace(one, confidence=None) if one.resource == CACHE else one for one in causes)
     if scene.throttled.get(victim, 0.0) >= STOPPED and causes and causes[0].culprit != victim:
         unknown = Cause(None, UNKNOWN, suffers, entropy, 0.0)  # its limit stopped it, and the twin does not see by what
         return Blame(victim, measured, now, low, high, alone, suffers, entropy, (unknown,), explained=False)
-    return Blame(victim, measured, now, low, high, alone, suffers, entropy, causes, explained)
+    return Blame(victim, measured, now, low, high, alone, suffers if causes else 0.0, entropy, causes, explained)
 
 
 def _causes(

@@ -79,7 +79,7 @@ class Pressures:
     def _settled(self, node: Node, rows: FloatArray, platform: FloatArray, users: IntArray, plan: Plan) -> float:
         n = len(rows)
         flows = np.empty((n, c.FLOW_COLUMNS))
-        work = room_for(node) if len(users) == node.platform.cpus else empty_work(n, node.platform.ways)
+        work = room_for(node) if len(users) == node.platform.cpus else empty_work(n, node.platform.ways, len(users))
         settle_node(
             platform, rows, node.tables, plan.limits, users, plan.masks,
             np.array([self.world.rates.get(name, 0.0) for name in node.names]), SETTLED_S,

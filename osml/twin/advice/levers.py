@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from osml.base.failure import InputError
 from osml.twin import edits
 from osml.twin.edits import Edit
 from osml.twin.ensemble import Ensemble
 from osml.twin.scenes import Scene
-from osml.twin.whatif import changes, outcomes_of
+from osml.twin.whatif import changes, measured_in, outcomes_of
 from osml.twin.world import World, world_of
 
 MEMBERS = 16
@@ -19,6 +19,9 @@ PARTITIONING = ("own CPUs", "own cache ways (CAT)", "less memory bandwidth for j
 
 OF_MEMORY = PARTITIONING[1:]
 """Those that divide its cache and its memory bandwidth."""
+
+MECHANISM = {PARTITIONING[1]: "CAT", PARTITIONING[2]: "MBA"}
+"""What a machine needs for them."""
 
 _THROTTLE = 20.0
 _LIGHT = 1.0
@@ -70,10 +73,8 @@ def levers_for(ensemble: Ensemble, scene: Scene, victim: str, *, members: int = 
     """What each lever gives a service in a scene, the best first."""
     some = ensemble.some(members)
     world = world_of(some, some.size // 2, scene)
-    quotas = [world_of(some, at, scene).grants[victim].cpu_quota for at in range(some.size)]
-    if any(quota is not None for quota in quotas):
-        world = replace(world, grants=world_of(some, next(a for a, q in enumerate(quotas) if q), scene).grants)
     found: list[Lever] = []
+    measured = measured_in(some, [scene], victim) or 0.0  # what it stays at where the twin cannot tell a change
     before = outcomes_of(some, [scene], members=members)
     for name, edit in _levers(world, some, victim).items():
         try:
@@ -82,17 +83,14 @@ def levers_for(ensemble: Ensemble, scene: Scene, victim: str, *, members: int = 
             continue
         own = next(one for one in changed if one.name == victim)
         gain, low, high = own.gain
+        after = measured if own.after is None else own.after
         speeds = [one.ratio for one in changed if one.kind == "be" and one.ratio is not None]
-        found.append(
-            Lever(
-                name, gain, low, high, own.after or 0.0, sum(speeds) / len(speeds) if speeds else None,
-                _available(name, some),
-            )
-        )  # fmt: skip
+        speed = sum(speeds) / len(speeds) if speeds else None
+        found.append(Lever(name, gain, low, high, after, speed, _available(name, some)))
     return sorted(found, key=lambda one: -one.gain)
 
 
 def best(levers: Sequence[Lever], names: Sequence[str]) -> Lever | None:
-    """The lever of these that gives most for sure; None where none does."""
-    sure = [one for one in levers if one.lever in names and one.low > 0]
+    """The lever of these that is there and gives most for sure; None where none does."""
+    sure = [one for one in levers if one.lever in names and one.available and one.low > 0]
     return max(sure, key=lambda one: one.gain, default=None)

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from osml.base.failure import InputError
+from osml.decide.decide import PolicyError, RequestError
 from osml.records import Record
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
@@ -47,6 +48,15 @@ def working(text: str) -> Generator[None, None, None]:
             yield
     else:
         yield
+
+
+@contextmanager
+def refused() -> Generator[None, None, None]:
+    """What a policy, or the check of its input, refuses is wrong input."""
+    try:
+        yield
+    except (RequestError, PolicyError) as error:
+        raise InputError(str(error)) from None
 
 
 def positive(text: str, where: str) -> float:

@@ -13,12 +13,10 @@ import typer
 from rich.table import Table
 
 from osml.base.extras import how_to_install
-from osml.base.failure import InputError, MachineError
-from osml.decide.decide import PolicyError, RequestError
+from osml.base.failure import MachineError
 from osml.decide.replay import CANNOT_SHOW, Replayed, replayed, shares_of
-from osml.domain import Partition
 from osml.records import Record, gather
-from osml.twin.commands.options import Json, Seed, out, print_json, working
+from osml.twin.commands.options import Json, Seed, out, print_json, refused, working
 
 if TYPE_CHECKING:
     from osml.twin.closed_replay import Consequences
@@ -42,11 +40,8 @@ def replay(
     Without a twin the policy sees what was recorded, whatever it decides. With a twin it sees what it causes.
     """
     record = gather(records)
-    try:
-        with working("replaying"):
-            found = _closed(record, policy, twin, members, seed) if twin else _open(record, policy, seed)
-    except (RequestError, PolicyError) as error:
-        raise InputError(str(error)) from None
+    with working("replaying"), refused():
+        found = _closed(record, policy, twin, members, seed) if twin else _open(record, policy, seed)
     if json:
         print_json(found)
     else:
@@ -104,7 +99,7 @@ def _closed(record: Record, policy: str, file: Path, members: int, seed: int) ->
     for at, line in enumerate(record.lines):
         seen = line.observation
         decided, recorded = found.decided[at], None if line.decision is None else line.decision.partition
-        one = Replayed(seen.seq, seen.time_s, decided or Partition([]), recorded, seen.platform, infeasible=False)
+        one = Replayed(seen.seq, seen.time_s, decided, recorded, seen.platform, infeasible=False)
         rows.append(_row(one) | {"predicted": found.row(at)})
     cannot = ["what the twin leaves out: see `osml look twin check`", *found.cannot_show]
     return _document(record, policy, rows, "closed", cannot) | {"simulated": True, "overall": found.overall()}
@@ -148,14 +143,12 @@ def _cell(row: dict[str, Any], name: str) -> str:
 
 def _overall(overall: dict[str, Any]) -> None:
     table = Table("simulated", "as recorded", "under the policy", "difference", "90 % bounds")
-    for name, one in overall["services"].items():
-        table.add_row(
-            f"{name}, median latency ms", f"{one['recorded_ms']:.3g}", f"{one['policy_ms']:.3g}",
-            f"{one['difference_ms']:+.3g}", f"{one['low']:+.3g} to {one['high']:+.3g}",
-        )  # fmt: skip
-    e_s = overall["e_s"]
-    table.add_row(
-        "E_S", f"{e_s['recorded']:.3f}", f"{e_s['policy']:.3f}", f"{e_s['difference']:+.3f}",
-        f"{e_s['low']:+.3f} to {e_s['high']:+.3f}",
-    )  # fmt: skip
+    rows = [(f"{name}, median latency ms", one, "_ms", ".3g") for name, one in overall["services"].items()]
+    for name, one, unit, form in [*rows, ("E_S", overall["e_s"], "", ".3f")]:
+        recorded, policy, more = (one[f"{key}{unit}"] for key in ("recorded", "policy", "difference"))
+        if more is None:
+            table.add_row(name, *["-"] * 4)
+        else:
+            bounds = f"{one['low']:+{form}} to {one['high']:+{form}}"
+            table.add_row(name, f"{recorded:{form}}", f"{policy:{form}}", f"{more:+{form}}", bounds)
     out().print(table)

@@ -165,6 +165,30 @@ def test_what_was_there_before_the_plugin_is_told_and_given_back_when_the_agent_
         assert plugin.exit_code == 0
 
 
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two CPUs to divide")
+@pytest.mark.usefixtures("job")
+def test_a_restore_by_hand_gives_the_runtime_its_cpus_back(
+    node: Host, pods: Pods, kubelet: FakeKubelet, runtime: NriRuntime
+) -> None:
+    node.config["on_exit"] = "leave"
+    agent = node.start()
+    kubelet.pods = [pod("web-0", UIDS[0], FIRST, WEB)]
+    pods.start(UIDS[0], FIRST)
+    wait_until(lambda: pods.cpus(UIDS[0], FIRST) != everything(), "a first decision", [agent])
+    given = pods.cpus(UIDS[0], FIRST)
+    runtime.do("known", Pod=UIDS[0], Container="app", ID=FIRST)
+    runtime.listen()
+    plugin = start_plugin(node, runtime)
+    wait_until(lambda: runtime.told(FIRST) == given, "its CPUs in the runtime", [agent, plugin])
+    agent.stop()
+    assert pods.cpus(UIDS[0], FIRST) == given, "left as it was"
+    subprocess.run(
+        [node.command[0], "restore", "--config", str(node.folder / "agent.yaml")], check=True, capture_output=True
+    )
+    assert pods.cpus(UIDS[0], FIRST) == everything()
+    wait_until(lambda: runtime.told(FIRST) == everything(), "the way back in the runtime", [plugin])
+
+
 def test_without_an_agent_containers_start_as_without_a_plugin(
     node: Host, pods: Pods, kubelet: FakeKubelet, runtime: NriRuntime
 ) -> None:

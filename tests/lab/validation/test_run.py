@@ -38,10 +38,10 @@ class Machine:
         )
 
 
-def started(tmp_path: Path, machine: Any, hours: float | None = None) -> Validation:
+def started(tmp_path: Path, machine: Any, hours: float | None = None, told: list[str] | None = None) -> Validation:
     plan = Plan(tmp_path, ("redis",), hours=hours, per_service=1, saturated=1)
     store = Store(tmp_path, Settings(0, ["redis"], 1, 1, 4.0))
-    return Validation(plan, [service_named("redis")], store, machine, lambda _: None)
+    return Validation(plan, [service_named("redis")], store, machine, ([] if told is None else told).append)
 
 
 def test_cells_at_saturation_are_offered_more_than_can_be_done(tmp_path: Path) -> None:
@@ -60,10 +60,13 @@ def test_cells_at_saturation_are_offered_more_than_can_be_done(tmp_path: Path) -
             assert row.measured.cpu == pytest.approx(row.cell.quota or 1.0)
 
 
-def test_a_service_that_cannot_be_saturated_ends_the_run(tmp_path: Path) -> None:
+def test_a_service_that_cannot_be_saturated_is_marked_and_told(tmp_path: Path) -> None:
     class Endless(Machine):
+        """Faster than the generator."""
+
         def measure(self, cell: Cell, load: Load, seconds: float) -> Measured:
-            return measured(rate=load.rate, throughput=load.rate, cpu=0.001 * load.rate, histogram=[(1.0, 100)])
+            found = super().measure(cell, load, seconds)
+            return msgspec.structs.replace(found, throughput=load.rate) if cell.saturated else found
 
     class Choked(Machine):
         """Half of the requests get no further than the generator."""
@@ -75,8 +78,14 @@ def test_a_service_that_cannot_be_saturated_ends_the_run(tmp_path: Path) -> None
 
     with pytest.raises(Failure, match="can't be saturated in cell"):
         started(tmp_path / "choked", Choked()).run()
-    with pytest.raises(Failure, match="can't be saturated in cell"):
-        started(tmp_path, Endless()).run()
+    told: list[str] = []
+    started(tmp_path, Endless(), told=told).run()
+    assert any("service 'redis' can't be saturated in cell" in line for line in told)
+    rows = Store(tmp_path, Settings(0, ["redis"], 1, 1, 4.0)).rows()
+    fit = {cell.key for cell in fit_cells(service_named("redis"), 1.0) if cell.saturated}
+    marked = [row for row in rows if row.calibrated and row.cell.key in fit]
+    assert marked
+    assert all("saturat" in row.measured.noisy for row in marked)
 
 
 def test_a_calibration_cell_without_answers_is_not_kept(tmp_path: Path) -> None:

@@ -101,6 +101,15 @@ def test_a_policy_keeps_each_service_on_one_socket(policy: str) -> None:
             assert any(cpus <= set(cpus_of(SOCKET, 2, socket)) for socket in range(2))
 
 
+def test_limits_of_a_tenant_hold_over_all_its_sockets() -> None:
+    node = Node(SOCKET, (catalogs.service("mongodb", SOCKET.id),))
+    grant = Grant(frozenset(range(2 * SOCKET.cpus)), ALL_WAYS, memory_gib=2.0)
+    state = initial(node, 2)
+    for _ in range(3):
+        state, [flow] = advance(node, 2, state, [grant], {"mongodb": 0.2}, 1.0)
+    assert flow.resident_mib <= 2048 * 1.001
+
+
 def test_too_many_sockets_are_refused() -> None:
     with pytest.raises(ValueError, match="the node has 9 sockets, expected 1 to 8"):
         whole_platform(SOCKET, 9)

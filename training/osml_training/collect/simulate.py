@@ -146,7 +146,7 @@ def simulate(run: Run, sweep: Sweep) -> Measured:
         np.empty((n, platform.ways)),
         np.empty((n, c.FLOW_COLUMNS)),
         np.empty((1, n, m.MEASURED_COLUMNS)),
-        empty_work(n, platform.ways),
+        empty_work(n, platform.ways, platform.cpus),
         own,
         beside,
     )

@@ -112,7 +112,7 @@ def unconfined(run: Run, sweep: Sweep, node: Node) -> Unconfined:
             np.empty((n, platform.ways)),
             np.empty((n, c.FLOW_COLUMNS)),
             np.empty((1, n, m.MEASURED_COLUMNS)),
-            empty_work(n, platform.ways),
+            empty_work(n, platform.ways, platform.cpus),
             own,
             beside,
         )

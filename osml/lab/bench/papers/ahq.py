@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 from osml.lab.bench.episode import Row
 from osml.lab.bench.papers.line import Line, RunsOf, mean_of, near, order, points, times
-from osml.lab.bench.report.equivalence import LEVEL, grids
+from osml.lab.bench.report.equivalence import LEVEL, curve, grids
 from osml.lab.bench.results import Results
 from osml.lab.bench.suites.ahq_constant import part_of
 from osml.lab.bench.suites.ahq_fluctuating import FIGURE
-from osml.lab.theory.equivalence import EntropyCurve, cores_needed
+from osml.lab.theory.equivalence import cores_needed
 from osml.simulator.calibration.measured.policy_facts import published_value as value
 from osml.simulator.mix import parse_mix
 
@@ -48,9 +48,9 @@ def _smaller_nodes(results: Results) -> Iterator[Line]:
             ours = float(found[policy][cores.index(c), ways.index(w)]) if known else None
             yield near("ahq.fig11", f"E_S of {policy}, {c} cores, {w} ways", published, ours, _ENTROPY)
     for policy, published in value("ahq.fig12a").items():
-        if policy in found:
-            curve = EntropyCurve(tuple(cores), tuple(float(one) for one in found[policy][:, -1]))
-            ours = cores_needed(curve, LEVEL).cores
+        over_cores = curve(cores, found[policy][:, -1]) if policy in found else None
+        if over_cores is not None:
+            ours = cores_needed(over_cores, LEVEL).cores
             yield near("ahq.fig12a", f"cores of {policy} for E_S {LEVEL:g}", published, ours, 1.0)
 
 

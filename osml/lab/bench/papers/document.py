@@ -42,7 +42,16 @@ def runs_of(folders: Sequence[Path]) -> dict[str, Results]:
 
 
 def _joined(known: Results, more: Results, folder: Path) -> Results:
-    """Results of two folders of one suite. The metadata are those of the first."""
+    """Results of two folders of one suite. The metadata are those of the first.
+
+    Raises InputError where they were made by other code, models, profiles or levers: their rows can't be compared.
+    """
+    for key in ("code", "models", "profiles", "levers"):
+        if known.metadata.get(key) != more.metadata.get(key):
+            raise InputError(
+                f"{folder} has {key} '{more.metadata.get(key)}', another folder of its suite has "
+                f"'{known.metadata.get(key)}': run one of them again"
+            )
     same = set(known.parts).intersection(more.parts)
     if same:
         raise InputError(f"{folder} has the part '{sorted(same)[0]}' of a suite, as another folder has; give it once")

@@ -21,10 +21,10 @@ HEADS = [
 ]
 
 
-def who_converges(results: Results, *, figure_11: bool = True) -> Section:
+def who_converges(results: Results, *, figure_11: bool = True, of: str = "") -> Section:
     """Mixes that converge, of all and of those that the oracle can satisfy; their EMU as in figure 11.
 
-    `figure_11`: these are its mixes, so that its numbers stand beside ours.
+    `figure_11`: these are its mixes, so that its numbers stand beside ours. `of`: which mixes of several these are.
     """
     theirs: dict[str, Any] = published()["osml"]["converged"] if figure_11 else {}
     rows: list[list[str]] = []
@@ -38,17 +38,20 @@ def who_converges(results: Results, *, figure_11: bool = True) -> Section:
         hopeless = [row for row in found if row["feasible_oracle"] is False]
         told = f"{sum(row['infeasible_reported'] for row in hopeless)} of {len(hopeless)}" if hopeless else "-"
         rows.append([policy, f"{done} of {len(found)}", f"{of_feasible} of {len(feasible)}", share, paper, told])
-    table = Table(HEADS, rows, "runs (mix x seed) that converge within 180 s")
+    table = Table(HEADS, rows, "runs (mix x seed) that converge")
     picture = Picture(
-        "emu.png",
-        "EMU of converged runs (simulated)" + (", as figure 11" if figure_11 else ""),
+        f"emu-{of.replace(' ', '-')}.png" if of else "emu.png",
+        "EMU of converged runs (simulated)" + (", as figure 11" if figure_11 else "") + (f", {of}" if of else ""),
         figure(1, 1, (7, 3.6), lambda made, axes: _emu(results, axes[0, 0])),
     )
-    return Section("Figure 11: convergence" if figure_11 else "Convergence", _feasibility(results), [table], [picture])
+    title = "Figure 11: convergence" if figure_11 else f"Convergence, {of}" if of else "Convergence"
+    return Section(title, _feasibility(results), [table], [picture])
 
 
 def _feasibility(results: Results) -> list[str]:
     """How many mixes are feasible, and how many runs of a policy these are: the table counts runs."""
+    if all(row["feasible_oracle"] is None for row in results.rows):
+        return ["The oracle was not asked, so nobody knows which mixes are feasible. The table counts runs."]
     said: dict[bool | None, int] = {verdict: results.mixes(verdict) for verdict in (True, False, None)}
     first = results.of(policy=results.policies[0])
     runs = {verdict: sum(row["feasible_oracle"] is verdict for row in first) for verdict in said}

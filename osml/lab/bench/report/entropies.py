@@ -57,9 +57,8 @@ def over_load(results: Results, loads: Sequence[float]) -> Section:
     )
 
 
-def gains(results: Results) -> Section:
-    """Reduction of the LC services' tails against unmanaged, and the BE job's gain, where the others are at 40 %."""
-    part = results.parts[-1]
+def gains(results: Results, part: str) -> Section:
+    """Reduction of the LC services' tails against unmanaged, and the BE job's gain, in this part."""
     base = {(row["case"], row["seed"]): row for row in results.of(part, "unmanaged")}
     theirs = published()["ahq"]
     rows: list[list[str]] = []

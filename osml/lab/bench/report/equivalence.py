@@ -10,7 +10,7 @@ from osml.lab.bench.published import published, ratio
 from osml.lab.bench.report.document import Picture, Section, Table
 from osml.lab.bench.report.figures import colour, figure, own_legend
 from osml.lab.bench.results import Results
-from osml.lab.theory.equivalence import EntropyCurve, cores_needed, isentropic_line
+from osml.lab.theory.equivalence import EntropyCurve, cores_needed
 
 LEVEL, LINE_LEVEL = 0.25, 0.3
 """Of figures 12 a and 12 b."""
@@ -35,6 +35,12 @@ def grids(results: Results) -> tuple[list[int], list[int], dict[str, Any]]:
                 count[cores.index(c), ways.index(w)] += 1
         found[policy] = np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
     return cores, ways, found
+
+
+def curve(cores: list[int], values: Any) -> EntropyCurve | None:
+    """E_S over cores, of the cells that were run; None where fewer than two were."""
+    known = [(c, float(v)) for c, v in zip(cores, values, strict=True) if np.isfinite(v)]
+    return EntropyCurve(tuple(c for c, _ in known), tuple(v for _, v in known)) if len(known) > 1 else None
 
 
 def grid(results: Results) -> Section:
@@ -81,13 +87,17 @@ def lines(results: Results) -> Section:
     theirs = published()["ahq"]["cores_at_es_0.25"]
     rows: list[list[str]] = []
     for policy, values in found.items():
-        need = cores_needed(EntropyCurve(tuple(cores), tuple(float(v) for v in values[:, -1])), LEVEL)
+        over_cores = curve(cores, values[:, -1])
+        if over_cores is None:
+            continue
+        need = cores_needed(over_cores, LEVEL)
         paper = theirs.get(policy)
         rows.append([policy, str(need), "-" if paper is None else f"{paper:g}", ratio(need.cores, paper)])
 
     def draw(made: Any, axes: Any) -> None:
         for policy, values in found.items():
-            needs = [need.cores for need in isentropic_line(cores, values, LINE_LEVEL)]
+            curves = [curve(cores, column) for column in values.T]
+            needs = [None if one is None else cores_needed(one, LINE_LEVEL).cores for one in curves]
             axes[0, 0].plot(cores, values[:, -1], "o-", markersize=3, color=colour(policy), label=policy)
             axes[0, 1].plot(
                 ways,

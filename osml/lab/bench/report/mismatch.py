@@ -33,7 +33,7 @@ def conditions(results: Results) -> Section:
     )
     text = [
         "The mixes of a condition are those of `nominal`, but for `machines`. Feasible means that the oracle, or one "
-        "of some good partitions, meets all targets at constant load; with a drift at the most work per request. "
+        "of some good partitions, meets all targets at constant load; with a drift at each moment of much work. "
         "Policies see the changed observations, the results are the true values."
     ]
     return Section("Conditions", text, [table])
@@ -53,20 +53,27 @@ def coverage(results: Results) -> Section | None:
     rows: list[list[str]] = []
     for policy in results.policies:
         for part in (*results.parts, None):
-            found = [row for row in results.of(part, policy) if row["bound_forecasts"]]
+            found = [row for row in results.of(part, policy) if row["bound_forecasts"] is not None]
             total = sum(row["bound_forecasts"] for row in found)
-            if total:
-                held = (sum(row[f"bound_{name}"] for row in found) / total for name in ("cores", "ways", "oaa"))
-                rows.append([policy, part or "all", str(total), *(f"{share:.0%}" for share in held)])
+            left = [sum(row[f"bound_{name}"] or 0 for row in found) for name in ("unfamiliar", "unjudged")]
+            if total or any(left):
+                held = (_share(found, name, total) for name in ("cores", "ways", "oaa"))
+                rows.append([policy, part or "all", str(total), *held, *(str(count) for count in left)])
     if not rows:
         return None
     text = [
         "Forecasts of the last decision against the surface of the service in that company. `RCliff cores` and `ways` "
         "are the shares of services whose RCliff is not above its upper bound; the bounds promise 90 % for each. `OAA` "
-        "is the share whose OAA needs no more than predicted, in cores and in ways, without any bound."
+        "is the share whose OAA needs no more than predicted, in cores and in ways, without any bound. Two kinds of "
+        "forecast are not among these services: where the model itself says that it does not know the service "
+        "(`unfamiliar`), and on nodes too large for the true surface (`not judged`)."
     ]
-    headings = ["policy", "condition", "services", "RCliff cores", "RCliff ways", "OAA"]
+    headings = ["policy", "condition", "services", "RCliff cores", "RCliff ways", "OAA", "unfamiliar", "not judged"]
     return Section("Predicted bounds at the end of the runs", text, [Table(headings, rows, "share that holds")])
+
+
+def _share(rows: Sequence[Row], name: str, total: int) -> str:
+    return f"{sum(row[f'bound_{name}'] for row in rows) / total:.0%}" if total else "-"
 
 
 def _with_and_without_jobs(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:

@@ -45,10 +45,10 @@ SHOWN = 5
 
 
 def estimate(rows: Sequence[Row], metric: Metric) -> Estimate:
-    """The metric over rows: over all mixes and seeds together."""
+    """The metric over rows: over all mixes and seeds together. Actions until convergence are those of runs with one."""
     values: dict[Hashable, list[float]] = defaultdict(list)
     for row in rows:
-        if row[metric.column] is not None:
+        if row[metric.column] is not None and (metric.column != "actions" or row["converged"]):
             values[row["case"]].append(float(row[metric.column]))
     return mean(values) if metric.average == "mean" else median(values)
 

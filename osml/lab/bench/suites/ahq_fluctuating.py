@@ -70,6 +70,8 @@ def sections(results: Results) -> list[Section]:
     """Violations beside the paper's, what they depend on, entropies and allocations over time."""
     theirs = published()["ahq"]["violations"]
     figure = results.only(FIGURE)
+    if not figure.rows:
+        return [_sensitivity(results)]
     return [
         Section(
             "Section IX-B: intervals with a missed target",

@@ -136,7 +136,7 @@ def _tables(results: Results, report: DipReport) -> list[Table]:
         third.add_column(heading, justify="right" if "%" in heading else "left")
     for number_ in report.published:
         third.add_row(number_.text, f"{number_.published_pct:g}", number(number_.ours_pct, 3), number_.note)
-    return [first, last, second, third]
+    return [first, last, second, third] if report.published else [first, last, second]
 
 
 def _failures(failed: list[FailedPair]) -> list[str]:

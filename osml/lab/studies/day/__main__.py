@@ -13,7 +13,7 @@ from pathlib import Path
 
 from osml.base.worker_processes import worker_pool
 from osml.lab.bench.episode import Row
-from osml.lab.bench.store import code_fingerprint
+from osml.lab.bench.store import code_fingerprint, models_fingerprint
 from osml.lab.kept_runs import KeptRuns
 from osml.lab.studies.day.nodes import feasible_nodes
 from osml.lab.studies.day.report import draw, table, whole_runs
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for contender in told.contenders
     ]
     with (
-        KeptRuns(told.out, {"hours": told.hours, "code": code_fingerprint()}) as runs,
+        KeptRuns(told.out, {"hours": told.hours, "code": code_fingerprint(), "models": models_fingerprint()}) as runs,
         worker_pool(told.workers) as pool,
     ):
         missing = {pool.submit(whole_run, *task): key for task in wanted if (key := _key(*task[:3])) not in runs.found}

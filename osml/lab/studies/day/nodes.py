@@ -1,4 +1,4 @@
-"""Nodes of the condition `real-hard` beside a job whose targets can be met at all times."""
+"""Nodes of the condition `real-hard` beside a job whose targets can be met at the heaviest moment of their day."""
 
 from __future__ import annotations
 

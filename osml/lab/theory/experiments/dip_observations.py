@@ -14,7 +14,15 @@ from osml.lab.theory.abilities import (
     tolerance_ability,
     uncertainty,
 )
-from osml.lab.theory.experiments.dip_experiment import EVEN, PRIORITY, SHARED, Combination, Results
+from osml.lab.theory.experiments.dip_experiment import (
+    APPLICATIONS,
+    EVEN,
+    PRIORITY,
+    SHARED,
+    Combination,
+    Results,
+    Setup,
+)
 
 SAME = 0.001
 """Relative change that counts as none: the solver's own precision is 1e-4."""
@@ -126,12 +134,17 @@ def _report(results: Results, strategy: str) -> StrategyReport | None:
 
 
 def observe(results: Results) -> DipReport:
-    """The report on an experiment. Strategies that failed on every pair are left out."""
+    """The report on an experiment. Strategies that failed on every pair are left out.
+
+    The paper's numbers stand beside an experiment of its platform, cores and applications alone.
+    """
     names = list(dict.fromkeys(c.strategy for c in results.combinations))
     reports = [found for name in names if (found := _report(results, name)) is not None]
     by_name = {report.strategy: report for report in reports}
     published: list[Published] = []
-    if EVEN in by_name and PRIORITY in by_name:
+    setup = results.setup
+    is_papers = (setup.platform, setup.cores, setup.applications) == (Setup.platform, Setup.cores, APPLICATIONS)
+    if is_papers and EVEN in by_name and PRIORITY in by_name:
         even, priority = by_name[EVEN], by_name[PRIORITY]
         published = [
             Published("Even improves applications", 50.9, even.applications.better_pct, _counts(even.applications)),

@@ -70,8 +70,9 @@ def _lines(grid: Grid) -> list[Published]:
 
 
 def published_beside(grid: Grid) -> list[Published]:
-    """The paper's numbers, where the grid is of the paper's mix and platform; else none."""
+    """The paper's numbers, where the grid is of the paper's mix, platform and measure of jobs; else none."""
     setup = grid.setup
-    if setup.mix != AHQ_MIX or setup.platform != "e5-2630v4" or setup.be_threads != 4:
+    papers = (AHQ_MIX, "e5-2630v4", 4, "ipc")
+    if (setup.mix, setup.platform, setup.be_threads, setup.be_measure) != papers:
         return []
     return _entropies(grid) + _cores(grid) + _lines(grid)

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from osml.base.failure import Failure
+from osml.predictors.manifest import models_folder
 from osml.simulator.calibration.sensitivity import variant
 from osml.simulator.calibration.sensitivity.assumed import AS_IS, COMPILED, Constant
 from osml.simulator.calibration.sensitivity.variant import Job, Row
@@ -22,12 +23,13 @@ FACTORS = (0.7, 1.3)
 
 
 def sources_state() -> str:
-    """What the rows of a file hold for: equations, catalogs and policies as they are."""
+    """What the rows of a file hold for: the package, its catalogs and the models as they are."""
     package = Path(__file__).parents[3]
     state = hashlib.sha256()
-    for pattern in ("simulator/**/*.py", "simulator/catalog/*.*", "policies/**/*.py"):
-        for path in sorted(package.glob(pattern)):
-            state.update(path.read_bytes())
+    for folder, pattern in ((package, "**/*.py"), (package, "simulator/catalog/*.*"), (models_folder(), "**/*.*")):
+        for path in sorted(folder.glob(pattern)):
+            if path.is_file():
+                state.update(path.read_bytes())
     return state.hexdigest()[:16]
 
 
