@@ -54,7 +54,7 @@ FUZZ_S ?= 60
 fuzz: setup-fuzz ## What the agent reads from outside under libFuzzer, FUZZ_S=60 seconds each; findings in actuator/build/fuzz
 	@cmake -S actuator/fuzz -B actuator/build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ >/dev/null
 	@cmake --build actuator/build/fuzz -- --quiet
-	@for target in decision telemetry schemata prometheus pods otlp; do \
+	@for target in decision telemetry schemata prometheus prometheus_protobuf pods otlp; do \
 	  mkdir -p actuator/build/fuzz/work/$$target; \
 	  actuator/build/fuzz/fuzz-$$target -max_total_time=$(FUZZ_S) -timeout=5 -rss_limit_mb=1024 -print_final_stats=1 \
 	    -artifact_prefix=actuator/build/fuzz/$$target- actuator/build/fuzz/work/$$target actuator/fuzz/corpus/$$target \
@@ -75,7 +75,7 @@ lint: setup-test ## What check does, without the unit tests
 # All files are looked at, whatever one of them has. Counts of what system headers have are left out: only findings show.
 tidy: setup-test ## clang-tidy over the agent (minutes); it cannot read the compiler's precompiled headers
 	cmake -S actuator -B actuator/build/tidy -G Ninja -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >/dev/null
-	@cmake --build actuator/build/tidy --target osml-nri-wire osml-otlp-generated -- --quiet
+	@cmake --build actuator/build/tidy --target osml-wire osml-otlp-generated -- --quiet
 	@git ls-files -z 'actuator/src/*.cpp' 'actuator/loadgen/*.cpp' 'actuator/latency/*.cpp' 'actuator/stackdist/*.cpp' ':!actuator/*/tests/*' | xargs -0 -n 1 -P 2 bash -c '\
 	  found=$$(clang-tidy --quiet -p actuator/build/tidy "$$0" 2>&1); status=$$?; \
 	  sed -E "/^$$|^[0-9]+ (warning|error).* (generated\.|treated as errors?)$$/d" <<<"$$found"; exit $$status'

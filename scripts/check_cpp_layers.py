@@ -15,7 +15,7 @@ from pathlib import Path
 # The folders of actuator/src, lowest first. A folder may include itself and the folders above it in this list.
 LAYERS: tuple[tuple[str, str], ...] = (
     ("base", "files, numbers, errors, CPU sets and masks: nothing about osml"),
-    ("domain", "observations, decisions and their JSON, histograms"),
+    ("domain", "observations, decisions and their JSON, histograms, fields of protobuf"),
     ("config", "the configuration file"),
     ("cpu", "cgroups, affinity and the processes of a service"),
     ("levers", "memory, disk and real-time priority of a service, the clock of its CPUs"),
@@ -41,7 +41,12 @@ LAYERS: tuple[tuple[str, str], ...] = (
 # Folders beside actuator/src: what they may include besides themselves.
 BESIDE: dict[str, tuple[str, ...]] = {"loadgen": ("base",), "stackdist": ("base",), "latency": ("base", "domain")}
 # Headers that the build generates, with the folder they belong to.
-GENERATED: dict[str, str] = {"agent_schema.h": "cli", "nri/api.pb.h": "nri", "otlp.pb.h": "latency"}
+GENERATED: dict[str, str] = {
+    "agent_schema.h": "cli",
+    "nri/api.pb.h": "nri",
+    "telemetry/prometheus.pb.h": "telemetry",
+    "otlp.pb.h": "latency",
+}
 # A module is a header with the source file of the same name.
 MOST_MODULES = 14
 

@@ -12,6 +12,7 @@
 #include "locate/latency_target.h"
 #include "locate/pod_list.h"
 #include "resctrl/schemata.h"
+#include "telemetry/prometheus_protobuf.h"
 #include "telemetry/prometheus_text.h"
 #include "telemetry/telemetry_line.h"
 
@@ -81,6 +82,25 @@ void targets(std::string_view bytes) {
   }
 }
 
+void check_reading(const HistogramReading& reading) {
+  const std::size_t series_read = reading.classic.size() + reading.native.size();
+  promise(series_read > 0 && series_read <= most_series_of_service, "there are series, and not too many");
+  for (const auto& [labels, series] : reading.classic) {
+    promise(!series.buckets.empty(), "a histogram has buckets");
+    for (std::size_t i = 0; i < series.buckets.size(); ++i) {
+      const Bucket& bucket = series.buckets[i];
+      promise(std::isfinite(bucket.count) && bucket.count >= 0, "a bucket counts from 0 on");
+      promise(i == 0 || series.buckets[i - 1].upper < bucket.upper, "buckets ascend");
+    }
+    promise(is_measured(series.sum) && is_measured(series.count), "a sum is a number from 0 on, or missing");
+  }
+  if (const auto all = gained_between(reading, {})) {
+    if (const auto latency = latency_of(*all, 1000.0)) check_sample({*latency, {}});
+  }
+  const auto nothing = gained_between(reading, reading);
+  promise(nothing && !latency_of(*nothing, 1000.0), "nothing came between a reading and itself");
+}
+
 }  // namespace
 
 void decision(std::string_view bytes) {
@@ -148,22 +168,24 @@ void prometheus(std::string_view bytes) {
     promise(!read.error().message.empty(), "an error has words");
     return;
   }
-  promise(!read->empty() && read->size() <= most_series_of_service, "there are series, and not too many");
-  for (const auto& [labels, series] : *read) {
-    promise(!series.buckets.empty(), "a histogram has buckets");
-    for (std::size_t i = 0; i < series.buckets.size(); ++i) {
-      const Bucket& bucket = series.buckets[i];
-      promise(std::isfinite(bucket.count) && bucket.count >= 0, "a bucket counts from 0 on");
-      promise(i == 0 || series.buckets[i - 1].upper < bucket.upper, "buckets ascend");
-    }
+  check_reading({*read, {}});
+}
+
+void prometheus_protobuf(std::string_view bytes) {
+  const auto read = parse_families(bytes, "rt", {{"path", "/q"}});
+  if (!read) {
+    promise(!read.error().message.empty() && read.error().message.size() < 900, "a refusal is one sentence");
+    return;
+  }
+  std::size_t buckets = 0;
+  for (const auto& [labels, series] : read->native) {
+    promise(series.counts.size() <= Exponential::most_buckets, "a series has a limit");
+    for (const double count : series.counts) promise(is_measured(count), "a bucket counts from 0 on");
     promise(is_measured(series.sum) && is_measured(series.count), "a sum is a number from 0 on, or missing");
+    buckets += series.counts.size();
   }
-  const auto all = gained_between(*read, {});
-  if (all) {
-    if (const auto latency = latency_of(*all, 1000.0)) check_sample({*latency, {}});
-  }
-  const auto nothing = gained_between(*read, *read);
-  promise(nothing && !latency_of(*nothing, 1000.0), "nothing came between a reading and itself");
+  promise(buckets <= most_native_buckets * most_series_of_service, "all have one together");
+  check_reading(*read);
 }
 
 }  // namespace osml::fuzz

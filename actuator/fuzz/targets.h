@@ -7,12 +7,13 @@
 
 namespace osml::fuzz {
 
-void decision(std::string_view bytes);    // the server's answer; file of `apply`
-void telemetry(std::string_view bytes);   // telemetry lines and datagrams
-void schemata(std::string_view bytes);    // resctrl's schemata
-void pods(std::string_view bytes);        // the kubelet's list of pods; the API server's of LatencyTargets
-void prometheus(std::string_view bytes);  // a service's metrics
-void otlp(std::string_view bytes);        // requests to osml-latency: a letter says in which encoding the rest is
+void decision(std::string_view bytes);             // the server's answer; file of `apply`
+void telemetry(std::string_view bytes);            // telemetry lines and datagrams
+void schemata(std::string_view bytes);             // resctrl's schemata
+void pods(std::string_view bytes);                 // the kubelet's list of pods; the API server's of LatencyTargets
+void prometheus(std::string_view bytes);           // a service's metrics as text
+void prometheus_protobuf(std::string_view bytes);  // the same as protobuf
+void otlp(std::string_view bytes);  // requests to osml-latency: a letter says in which encoding the rest is
 
 // A promise that was broken ends the process, so that every driver sees it.
 void promise(bool kept, const char* what);

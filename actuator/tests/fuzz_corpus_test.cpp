@@ -13,11 +13,10 @@ namespace {
 class FuzzCorpus : public testing::TestWithParam<const char*> {};
 
 TEST_P(FuzzCorpus, IsReadWithoutACrashAndEveryPromiseIsKept) {
-  const std::map<std::string, std::function<void(std::string_view)>> targets = {{"decision", fuzz::decision},
-                                                                                {"telemetry", fuzz::telemetry},
-                                                                                {"schemata", fuzz::schemata},
-                                                                                {"pods", fuzz::pods},
-                                                                                {"prometheus", fuzz::prometheus}};
+  const std::map<std::string, std::function<void(std::string_view)>> targets = {
+      {"decision", fuzz::decision},     {"telemetry", fuzz::telemetry},
+      {"schemata", fuzz::schemata},     {"pods", fuzz::pods},
+      {"prometheus", fuzz::prometheus}, {"prometheus_protobuf", fuzz::prometheus_protobuf}};
   const fs::path folder = fs::path(__FILE__).parent_path().parent_path() / "fuzz/corpus" / GetParam();
   const auto names = list_directory(folder);
   ASSERT_TRUE(names) << names.error().message;
@@ -31,7 +30,8 @@ TEST_P(FuzzCorpus, IsReadWithoutACrashAndEveryPromiseIsKept) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, FuzzCorpus,
-                         testing::Values("decision", "telemetry", "schemata", "prometheus", "pods"),
+                         testing::Values("decision", "telemetry", "schemata", "prometheus", "prometheus_protobuf",
+                                         "pods"),
                          [](const auto& one) { return std::string(one.param); });
 
 }  // namespace

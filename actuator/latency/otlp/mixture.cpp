@@ -8,7 +8,7 @@ bool Mixture::add(const Exponential& gained) {
   const auto found = std::find_if(exponential_.begin(), exponential_.end(),
                                   [&](const Exponential& one) { return one.unit_ms == gained.unit_ms; });
   if (found != exponential_.end()) {
-    otlp::add(*found, gained);
+    osml::add(*found, gained);
     return true;
   }
   if (exponential_.size() == most_shapes) return false;
@@ -18,7 +18,7 @@ bool Mixture::add(const Exponential& gained) {
 
 std::optional<Latency> Mixture::take() {
   std::vector<Histogram> parts = std::move(plain_);
-  for (const Exponential& one : exponential_) parts.push_back(in_ms(one));
+  for (const Exponential& one : exponential_) parts.push_back(as_histogram(one));
   plain_.clear();
   exponential_.clear();
   if (parts.empty()) return std::nullopt;

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "domain/exponential.h"
 #include "domain/mixture.h"
-#include "otlp/exponential.h"
 
 namespace osml::latency::otlp {
 

@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "domain/exponential.h"
 #include "domain/histogram.h"
-#include "otlp/exponential.h"
 
 namespace osml::latency::otlp {
 

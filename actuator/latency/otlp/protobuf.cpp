@@ -1,11 +1,7 @@
 // Points are parsed by generated code, one at a time. What stands around them is walked over and never held: two bytes
 // of an empty message would become an object of a hundred.
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/wire_format_lite.h>
-
-#include <limits>
-
 #include "base/number.h"
+#include "domain/protobuf_fields.h"
 #include "otlp.pb.h"
 #include "otlp/gather.h"
 #include "otlp/wire.h"
@@ -14,8 +10,7 @@ namespace osml::latency::otlp {
 
 namespace {
 
-using google::protobuf::internal::WireFormatLite;
-using google::protobuf::io::CodedInputStream;
+using Field = ProtobufField;
 
 // Field numbers of the messages that are walked over; the test of otlp.proto compares them too.
 namespace field {
@@ -34,12 +29,6 @@ constexpr int metric_summary = 11;
 constexpr int data_points = 1;
 constexpr int aggregation_temporality = 2;
 }  // namespace field
-
-struct Field {
-  int number = 0;
-  std::string_view bytes;  // of a message or a text
-  std::uint64_t value = 0;
-};
 
 // What went wrong; kept until the walk is over, since a walk only knows that it shall stop.
 class Walk {
@@ -72,36 +61,13 @@ bool Walk::stop(const std::string& what) {
   return false;
 }
 
-bool read_field(CodedInputStream& in, std::string_view bytes, std::uint32_t tag, Field& field) {
-  field = {WireFormatLite::GetTagFieldNumber(tag), {}, 0};
-  if (field.number == 0) return false;
-  switch (WireFormatLite::GetTagWireType(tag)) {
-    case WireFormatLite::WIRETYPE_VARINT:
-      return in.ReadVarint64(&field.value);
-    case WireFormatLite::WIRETYPE_LENGTH_DELIMITED: {
-      std::uint32_t length = 0;
-      if (!in.ReadVarint32(&length)) return false;
-      const auto at = static_cast<std::size_t>(in.CurrentPosition());
-      if (length > bytes.size() - at) return false;
-      field.bytes = bytes.substr(at, length);
-      return in.Skip(static_cast<int>(length));
-    }
-    default:
-      return WireFormatLite::SkipField(&in, tag);
-  }
-}
-
 template <class Visit>
 bool Walk::each(std::string_view bytes, Visit&& visit) {
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): bytes are bytes
-  CodedInputStream in(reinterpret_cast<const std::uint8_t*>(bytes.data()), static_cast<int>(bytes.size()));
-  Field field;
-  while (static_cast<std::size_t>(in.CurrentPosition()) < bytes.size()) {
-    const std::uint32_t tag = in.ReadTag();
-    if (tag == 0 || !read_field(in, bytes, tag, field)) return stop("it is broken or was cut off");
-    if (!visit(field)) return false;
+  ProtobufFields fields(bytes);
+  while (const auto field = fields.next()) {
+    if (!visit(*field)) return false;
   }
-  return true;
+  return !fields.broken() || stop("it is broken or was cut off");
 }
 
 bool Walk::last(std::string_view bytes, int number, Field& found) {

@@ -32,7 +32,7 @@ std::optional<Value> gained_between(const Value& newer, const Value& older) {
     const auto gained = osml::difference(*plain, std::get<Histogram>(older));
     return gained ? std::optional<Value>(*gained) : std::nullopt;
   }
-  const auto gained = otlp::difference(std::get<Exponential>(newer), std::get<Exponential>(older));
+  const auto gained = osml::difference(std::get<Exponential>(newer), std::get<Exponential>(older));
   return gained ? std::optional<Value>(*gained) : std::nullopt;
 }
 

@@ -9,8 +9,10 @@
 
 namespace osml {
 
-ParallelGet::ParallelGet(HttpLimits limits)
-    : limits_(std::move(limits)), multi_(curl_multi_init(), curl_multi_cleanup) {}
+ParallelGet::ParallelGet(HttpLimits limits, const std::string& accept)
+    : limits_(std::move(limits)),
+      headers_(curl_slist_append(nullptr, ("Accept: " + accept).c_str()), curl_slist_free_all),
+      multi_(curl_multi_init(), curl_multi_cleanup) {}
 
 ParallelGet::~ParallelGet() {
   for (std::size_t place = 0; place < requests_.size(); ++place) remove(place);
@@ -32,6 +34,7 @@ std::size_t ParallelGet::add(const std::string& url, std::size_t most_bytes) {
     bind_connection(easy, limits_);
     if (most_bytes > 0) curl_easy_setopt(easy, CURLOPT_MAXFILESIZE_LARGE, static_cast<curl_off_t>(most_bytes));
     curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers_.get());
     curl_easy_setopt(easy, CURLOPT_URL, request->url.c_str());
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &ParallelGet::receive);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, request.get());

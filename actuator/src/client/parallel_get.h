@@ -15,8 +15,9 @@ namespace osml {
 
 class ParallelGet {
  public:
-  // The time is that of all together; the bytes are those of each, and twice as many of all.
-  explicit ParallelGet(HttpLimits limits);
+  // The time is that of all together; the bytes are those of each, and twice as many of all. `accept`: the formats that
+  // all of them are asked for.
+  ParallelGet(HttpLimits limits, const std::string& accept);
   ParallelGet(const ParallelGet&) = delete;
   ParallelGet& operator=(const ParallelGet&) = delete;
   ParallelGet(ParallelGet&&) = delete;
@@ -49,6 +50,7 @@ class ParallelGet {
   [[nodiscard]] Result<HttpAnswer> result_of(Request& request, CURLcode code) const;
 
   HttpLimits limits_;
+  HeaderList headers_;
   std::size_t bytes_ = 0;  // of all answers of this run
   std::unique_ptr<CURLM, CURLMcode (*)(CURLM*)> multi_;
   std::vector<std::unique_ptr<Request>> requests_;  // libcurl keeps their addresses; null: free

@@ -47,6 +47,10 @@ std::optional<double> quantile(const Histogram& histogram, double q) {
       if (std::isinf(bucket.upper)) return lower > 0 ? std::optional(lower) : std::nullopt;
       // a first bucket with a bound <= 0 has no width that we know
       if (bucket.upper <= lower) return bucket.upper;
+      // there is no logarithm of 0
+      if (histogram.exponential && lower > 0) {
+        return lower * std::pow(bucket.upper / lower, (rank - below) / (bucket.count - below));
+      }
       return lower + (bucket.upper - lower) * (rank - below) / (bucket.count - below);
     }
     below = bucket.count;

@@ -17,6 +17,7 @@ struct Histogram {
   std::vector<Bucket> buckets;  // ascending
   std::optional<double> sum;
   std::optional<double> count;
+  bool exponential = false;  // between two bounds, observations lie evenly on a logarithmic scale, not a linear one
 };
 
 bool same_bounds(const Histogram& one, const Histogram& other);
@@ -26,9 +27,10 @@ bool same_bounds(const Histogram& one, const Histogram& other);
 // read while it wrote) is raised, as Prometheus does.
 std::optional<Histogram> difference(const Histogram& newer, const Histogram& older);
 
-// Value at quantile q in (0, 1) by linear interpolation within the bucket, from 0 in the first. Observations beyond the
-// last finite bound are given that bound, as Prometheus does; it is a lower bound then. None without observations, and
-// where they are beyond a histogram that has no finite bound above 0.
+// Value at quantile q in (0, 1) by interpolation within the bucket, from 0 in the first. That is linear, or geometric
+// in an exponential histogram, as Prometheus does. Observations beyond the last finite bound are given that bound, as
+// Prometheus does; it is a lower bound then. None without observations, and where they are beyond a histogram that has
+// no finite bound above 0.
 std::optional<double> quantile(const Histogram& histogram, double q);
 
 // Percentiles, mean and samples of what a histogram gained; `unit_ms` milliseconds are one unit of its bounds. The mean

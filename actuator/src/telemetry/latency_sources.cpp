@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/number.h"
+#include "telemetry/exposition.h"
 
 namespace osml {
 
@@ -79,7 +80,8 @@ void DatagramLatency::forget(const Interval& /*interval*/) {
 }
 
 MetricsScrape::MetricsScrape(double timeout_s, WhileWaiting meanwhile)
-    : gets_({.timeout_s = timeout_s, .max_bytes = longest_exposition, .meanwhile = std::move(meanwhile)}) {}
+    : gets_({.timeout_s = timeout_s, .max_bytes = longest_exposition, .meanwhile = std::move(meanwhile)},
+            accepted_expositions) {}
 
 std::size_t MetricsScrape::add(const std::string& url, bool of_pod) {
   const std::pair<std::string, bool> of(url, of_pod);
@@ -121,7 +123,7 @@ Result<std::shared_ptr<const HttpAnswer>> MetricsScrape::answer(std::size_t plac
 PrometheusLatency::PrometheusLatency(PrometheusSource source, std::shared_ptr<MetricsScrape> scrape)
     : source_(std::move(source)), scrape_(std::move(scrape)), place_(scrape_->add(source_.url, source_.of_pod)) {}
 
-Result<HistogramSeries> PrometheusLatency::fetch(const Interval& interval) {
+Result<HistogramReading> PrometheusLatency::fetch(const Interval& interval) {
   const auto response = scrape_->answer(place_, interval);
   if (!response) return response.error();
   const HttpAnswer& answer = **response;
@@ -131,10 +133,9 @@ Result<HistogramSeries> PrometheusLatency::fetch(const Interval& interval) {
   if (answer.content_type.find("html") != std::string::npos) {
     return Error{ErrorKind::Io, source_.url + " answered " + describe(answer) + ", expected Prometheus text"};
   }
-  auto series = parse_histograms(answer.body, source_.metric, source_.labels,
-                                 source_.of_pod ? most_series_of_pod : most_series_of_service);
-  if (!series) return series.error().wrap(source_.url);
-  return series;
+  auto reading = read_exposition(answer, source_);
+  if (!reading) return reading.error().wrap(source_.url);
+  return reading;
 }
 
 void PrometheusLatency::forget(const Interval& /*interval*/) {
@@ -151,7 +152,7 @@ Result<Latency> PrometheusLatency::read(const Interval& interval) {
     if (gap_s_ > std::max(longest_gap_s, interval.length_s)) forget(interval);
     return now.error();
   }
-  const std::optional<HistogramSeries> before = std::exchange(last_, std::move(*now));
+  const std::optional<HistogramReading> before = std::exchange(last_, std::move(*now));
   const double length_s = interval.length_s + std::exchange(gap_s_, 0);
   if (!before) return Error{ErrorKind::Busy, source_.url + ": this is the first reading; a latency needs two readings"};
   const auto gained = gained_between(*last_, *before);

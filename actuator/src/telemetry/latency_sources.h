@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "client/parallel_get.h"
+#include "telemetry/histogram_series.h"
 #include "telemetry/latency_sensor.h"
-#include "telemetry/prometheus_text.h"
 #include "telemetry/telemetry_file.h"
 #include "telemetry/telemetry_socket.h"
 
@@ -90,12 +90,12 @@ class PrometheusLatency : public LatencySensor {
   void forget(const Interval& interval) override;
 
  private:
-  Result<HistogramSeries> fetch(const Interval& interval);
+  Result<HistogramReading> fetch(const Interval& interval);
 
   PrometheusSource source_;
   std::shared_ptr<MetricsScrape> scrape_;
   std::size_t place_;
-  std::optional<HistogramSeries> last_;
+  std::optional<HistogramReading> last_;
   double quiet_s_ = 0;  // nothing was gained for so long before this interval
   double gap_s_ = 0;    // nothing was answered for so long before it
 };

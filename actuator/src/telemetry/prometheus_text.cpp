@@ -1,19 +1,19 @@
 #include "telemetry/prometheus_text.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <optional>
 
 #include "base/files.h"
-#include "domain/mixture.h"
+#include "telemetry/classic_histogram.h"
 
 namespace osml {
 namespace {
 
 struct Sample {
   std::string_view name;
-  std::map<std::string, std::string, std::less<>> labels;
+  Labels labels;
   double value = 0;
 };
 
@@ -110,44 +110,20 @@ Result<std::optional<Sample>> sample_of(std::string_view line, const std::string
   return part == "_bucket" || part == "_sum" || part == "_count" ? sample : nothing;
 }
 
-bool carries(const Sample& sample, const std::map<std::string, std::string>& labels) {
-  return std::all_of(labels.begin(), labels.end(), [&](const auto& label) {
-    const auto found = sample.labels.find(label.first);
-    return found != sample.labels.end() && found->second == label.second;
-  });
-}
-
-// With lengths, so that no two sets of labels give the same text.
-std::string series_of(const Sample& sample) {
-  std::string series;
-  for (const auto& [name, value] : sample.labels) {
-    if (name != "le") series.append(name).append("=").append(std::to_string(value.size())).append(":").append(value);
-  }
-  return series;
-}
-
 Error none_found(const std::string& metric, bool name_seen) {
-  if (name_seen) {
-    return {ErrorKind::Io, "no series of the histogram '" + metric + "' has all configured labels; check labels"};
-  }
+  if (name_seen) return no_series_carries(metric);
   return {ErrorKind::Io, "there is no histogram '" + metric + "' (no " + metric + "_bucket); check metric"};
 }
 
-// The upper bound of a latency, in whatever unit. NaN is none.
-std::optional<double> bound_of(const Sample& sample) {
-  constexpr double most = 1e18;
+// NaN where there is none.
+double bound_of(const Sample& sample) {
   const auto label = sample.labels.find("le");
   const auto bound = label == sample.labels.end() ? std::nullopt : to_number(label->second);
-  return bound && *bound >= 0 && (*bound <= most || std::isinf(*bound)) ? bound : std::nullopt;
-}
-
-std::optional<double> if_measured(double value) {
-  return std::isfinite(value) && value >= 0 ? std::optional(value) : std::nullopt;
+  return bound.value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
 // One sample into its series.
 Status put(const Sample& sample, const std::string& metric, std::string_view line, Histogram& series) {
-  constexpr double most_count = 1e15;
   if (sample.name.ends_with("_sum")) {
     series.sum = if_measured(sample.value);
     return done();
@@ -156,46 +132,17 @@ Status put(const Sample& sample, const std::string& metric, std::string_view lin
     series.count = if_measured(sample.value);
     return done();
   }
-  const auto upper = bound_of(sample);
-  // written so that NaN fails
-  if (!upper || !(sample.value >= 0 && sample.value <= most_count)) {
-    return Error{ErrorKind::Io, "a bucket of '" + metric + "' is '" + start_of(line) +
-                                    "', expected le from 0 to 1e18 or +Inf, and a count from 0 to 1e15; correct the "
-                                    "metrics of the service"};
-  }
-  series.buckets.push_back({*upper, sample.value});
+  const Bucket bucket{bound_of(sample), sample.value};
+  if (!is_usable(bucket)) return unusable_bucket(metric, start_of(line));
+  series.buckets.push_back(bucket);
   return done();
-}
-
-// Whether a series can be used; its buckets are sorted for that.
-Status finish(Histogram& series, const std::string& metric) {
-  auto& buckets = series.buckets;
-  std::sort(buckets.begin(), buckets.end(),
-            [](const Bucket& one, const Bucket& other) { return one.upper < other.upper; });
-  const auto twice = std::adjacent_find(buckets.begin(), buckets.end(), [](const Bucket& lower, const Bucket& upper) {
-    return !(lower.upper < upper.upper);
-  });
-  if (twice != buckets.end()) {
-    return Error{ErrorKind::Io, "the histogram '" + metric +
-                                    "' has a bound twice in one series, expected each bound once; correct the metrics "
-                                    "of the service"};
-  }
-  // A service that was read while it wrote has counts that fall: they are raised, as Prometheus does.
-  double below = 0;
-  for (Bucket& bucket : buckets) bucket.count = below = std::max(below, bucket.count);
-  const bool bounded = std::any_of(buckets.begin(), buckets.end(), [](const Bucket& bucket) {
-    return bucket.upper > 0 && std::isfinite(bucket.upper);
-  });
-  if (bounded) return done();
-  return Error{ErrorKind::Io,
-               "the histogram '" + metric + "' has no finite bucket; give the histogram classic buckets"};
 }
 
 }  // namespace
 
-Result<HistogramSeries> parse_histograms(std::string_view text, const std::string& metric,
-                                         const std::map<std::string, std::string>& labels, std::size_t most_series) {
-  HistogramSeries found;
+Result<ClassicSeries> parse_histograms(std::string_view text, const std::string& metric,
+                                       const std::map<std::string, std::string>& labels, std::size_t most_series) {
+  ClassicSeries found;
   bool name_seen = false;
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
@@ -206,34 +153,17 @@ Result<HistogramSeries> parse_histograms(std::string_view text, const std::strin
     if (!*read) continue;
     const Sample& sample = **read;
     name_seen = name_seen || sample.name.ends_with("_bucket");
-    if (!carries(sample, labels)) continue;
-    Histogram& series = found[series_of(sample)];
-    if (found.size() > most_series) {
-      return Error{ErrorKind::Io, "the histogram '" + metric + "' has more than " + std::to_string(most_series) +
-                                      " series; select some of them with labels"};
-    }
+    if (!carries(sample.labels, labels)) continue;
+    Histogram& series = found[series_of(sample.labels)];
+    if (found.size() > most_series) return too_many_series(metric, most_series);
     if (Status added = put(sample, metric, line, series); !added) return added.error();
   }
   std::erase_if(found, [](const auto& one) { return one.second.buckets.empty(); });
   if (found.empty()) return none_found(metric, name_seen);
   for (auto& [labels_of_series, series] : found) {
-    if (Status usable = finish(series, metric); !usable) return usable.error();
+    if (Status usable = make_usable(series, metric); !usable) return usable.error();
   }
   return found;
-}
-
-Result<Histogram> gained_between(const HistogramSeries& newer, const HistogramSeries& older) {
-  std::vector<Histogram> parts;
-  for (const auto& [series, now] : newer) {
-    const auto before = older.find(series);
-    const auto grown = before == older.end() ? std::nullopt : difference(now, before->second);
-    const Histogram& gained = grown ? *grown : now;
-    if (gained.buckets.back().count > 0 && !add_part(parts, gained)) {
-      return Error{ErrorKind::Io, "the series of the histogram have more than " + std::to_string(most_shapes) +
-                                      " different sets of bounds; select some of them with labels"};
-    }
-  }
-  return parts.empty() ? Histogram{} : mix(parts);
 }
 
 }  // namespace osml

@@ -1,5 +1,5 @@
-// Exponential histograms of OpenTelemetry: bucket i holds values above base^i, up to base^(i+1), and base is
-// 2^(2^-scale).
+// Exponential histograms, of OpenTelemetry and Prometheus: bucket i holds values above base^i, up to base^(i+1), and
+// base is 2^(2^-scale).
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 #include "domain/histogram.h"
 
-namespace osml::latency::otlp {
+namespace osml {
 
 struct Exponential {
   // More are made fewer, by a lower scale: a merge of histograms far apart has a limit.
@@ -26,12 +26,15 @@ struct Exponential {
 
 // Neighbours become one bucket until the scale is this; a scale above the present one changes nothing.
 void lower_scale(Exponential& histogram, int scale);
+// Observations below this threshold are counted as zero. A bucket on both sides of it goes there as a whole, and the
+// threshold to its end; a threshold below the present one moves nothing but such a bucket.
+void widen_zero(Exponential& histogram, double threshold);
 // What was observed between two readings, at the lower scale of both. None where a bucket went backwards (a reset), or
 // the readings differ in what their values mean: then the newer reading is the next base.
 std::optional<Exponential> difference(Exponential newer, Exponential older);
 // Adds observations in the same unit. The sum is missing where one of them has none.
 void add(Exponential& into, Exponential from);
-// The same with bounds in milliseconds, cumulative as Prometheus has it.
-Histogram in_ms(const Exponential& histogram);
+// The same as cumulative buckets, with bounds in milliseconds where unit_ms says what they are now.
+Histogram as_histogram(const Exponential& histogram);
 
-}  // namespace osml::latency::otlp
+}  // namespace osml

@@ -1,9 +1,9 @@
-#include "otlp/exponential.h"
+#include "domain/exponential.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace osml::latency::otlp {
+namespace osml {
 
 namespace {
 
@@ -42,6 +42,21 @@ void lower_scale(Exponential& histogram, int scale) {
   }
   histogram.counts = std::move(joined);
   histogram.offset = first;
+}
+
+void widen_zero(Exponential& histogram, double threshold) {
+  double& end = histogram.zero_threshold;
+  end = std::max(end, threshold);
+  std::size_t inside = 0;
+  for (; inside < histogram.counts.size(); ++inside) {
+    const std::int64_t index = histogram.offset + static_cast<std::int64_t>(inside);
+    if (lower_bound_of(index, histogram.scale) >= end) break;
+    if (histogram.counts[inside] == 0) continue;
+    histogram.zero_count += histogram.counts[inside];
+    end = std::max(end, lower_bound_of(index + 1, histogram.scale));
+  }
+  histogram.counts.erase(histogram.counts.begin(), histogram.counts.begin() + static_cast<std::ptrdiff_t>(inside));
+  histogram.offset += static_cast<std::int64_t>(inside);
 }
 
 std::optional<Exponential> difference(Exponential newer, Exponential older) {
@@ -96,7 +111,7 @@ void add(Exponential& into, Exponential from) {
   into.sum = into.sum && from.sum ? std::optional(*into.sum + *from.sum) : std::nullopt;
 }
 
-Histogram in_ms(const Exponential& histogram) {
+Histogram as_histogram(const Exponential& histogram) {
   Histogram made;
   double below = histogram.zero_count;
   double bound = histogram.zero_threshold;
@@ -116,4 +131,4 @@ Histogram in_ms(const Exponential& histogram) {
   return made;
 }
 
-}  // namespace osml::latency::otlp
+}  // namespace osml

@@ -1,12 +1,12 @@
+#include "domain/exponential.h"
+
 #include <gmock/gmock.h>
 
 #include <cmath>
 #include <numeric>
 #include <random>
 
-#include "otlp/exponential.h"
-
-namespace osml::latency::otlp {
+namespace osml {
 namespace {
 
 using testing::ElementsAre;
@@ -37,7 +37,7 @@ Exponential counted(int scale, const std::vector<double>& values) {
 TEST(Exponential, BucketsBeginAtPowersOfTheBase) {
   Exponential histogram = made(0, -1, {2, 0, 3});  // (0.5, 1], (1, 2], (2, 4] seconds
   histogram.unit_ms = 1000;
-  const Histogram in = in_ms(histogram);
+  const Histogram in = as_histogram(histogram);
   ASSERT_EQ(in.buckets.size(), 4U);
   EXPECT_EQ(in.buckets[0].upper, 500);
   EXPECT_EQ(in.buckets[0].count, 0);
@@ -55,10 +55,10 @@ TEST(Exponential, ValuesOfZeroHaveABucketOfTheirOwn) {
   Exponential histogram = made(0, 0, {2});
   histogram.zero_count = 8;
   histogram.count = 10;
-  EXPECT_EQ(*quantile(in_ms(histogram), 0.5), 0);
-  EXPECT_EQ(*quantile(in_ms(histogram), 0.9), 1.5);
+  EXPECT_EQ(*quantile(as_histogram(histogram), 0.5), 0);
+  EXPECT_EQ(*quantile(as_histogram(histogram), 0.9), 1.5);
   histogram.zero_threshold = 0.5;
-  EXPECT_EQ(*quantile(in_ms(histogram), 0.4), 0.25);
+  EXPECT_EQ(*quantile(as_histogram(histogram), 0.4), 0.25);
 }
 
 TEST(Exponential, ALowerScaleJoinsNeighboursAlsoOfNegativeIndexes) {
@@ -78,6 +78,25 @@ TEST(Exponential, TheGainBetweenReadingsOfDifferentScales) {
   EXPECT_EQ(gained->offset, -1);
   EXPECT_THAT(gained->counts, ElementsAre(3, 5));
   EXPECT_EQ(gained->count, 8);
+}
+
+TEST(Exponential, AWiderZeroBucketTakesWholeBuckets) {
+  Exponential histogram = made(0, -2, {1, 2, 4});  // (0.25, 0.5], (0.5, 1], (1, 2]
+  histogram.zero_count = 8;
+  widen_zero(histogram, 0.5);
+  EXPECT_EQ(histogram.zero_threshold, 0.5);
+  EXPECT_EQ(histogram.zero_count, 9);
+  EXPECT_EQ(histogram.offset, -1);
+  EXPECT_THAT(histogram.counts, ElementsAre(2, 4));
+  widen_zero(histogram, 0.25);
+  EXPECT_EQ(histogram.zero_threshold, 0.5) << "it never becomes smaller";
+  widen_zero(histogram, 0.7);
+  EXPECT_EQ(histogram.zero_threshold, 1) << "a bucket cannot be divided";
+  EXPECT_EQ(histogram.zero_count, 11);
+  widen_zero(histogram, 100);
+  EXPECT_EQ(histogram.zero_threshold, 100);
+  EXPECT_EQ(histogram.zero_count, 15);
+  EXPECT_TRUE(histogram.counts.empty());
 }
 
 TEST(Exponential, WhatWentBackwardsIsNoGain) {
@@ -119,7 +138,7 @@ TEST(Exponential, APercentileIsAsNearAsABucketIsWideHoweverHistogramsAreAdded) {
     const double width = std::exp2(1.0 / 8);  // of a bucket at scale 3
     for (const double q : {0.5, 0.95, 0.99}) {
       const double exact = all[static_cast<std::size_t>(std::ceil(q * 400)) - 1];
-      const double found = *quantile(in_ms(together), q);
+      const double found = *quantile(as_histogram(together), q);
       EXPECT_LE(found, exact * width);
       EXPECT_GE(found, exact / width);
     }
@@ -128,4 +147,4 @@ TEST(Exponential, APercentileIsAsNearAsABucketIsWideHoweverHistogramsAreAdded) {
 }
 
 }  // namespace
-}  // namespace osml::latency::otlp
+}  // namespace osml
