@@ -224,6 +224,7 @@ TEST(NativeHistogram, NumbersMayBePacked) {
   const auto found = total(whole(1, 8) + whole(5, zigzag(0)) + span(1, 2) + field(13, packed));
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_EQ(found->buckets.back().count, 8);
+  EXPECT_FALSE(latency_of(*found, 1)->mean_ms) << "it says no sum";
 }
 
 TEST(NativeHistogram, ASumThatIsNoneHasNoMeanButPercentiles) {

@@ -148,13 +148,15 @@ TEST(PrometheusProtobuf, ABodyThatIsCutOffOrBrokenIsRefusedAsAWhole) {
   for (std::size_t end = 1; end < whole_body.size(); ++end) {
     EXPECT_THAT(refusal(whole_body.substr(0, end)), HasSubstr("not Prometheus protobuf")) << end;
   }
+  const std::string message = whole_body.substr(1);
+  ASSERT_EQ(delimited(message), whole_body) << "its length is one byte";
   const std::string truncated_varint(3, '\xff');
   const std::string endless_varint(20, '\xff');
   const std::vector<std::string> broken{whole_body + truncated_varint,
                                         whole_body + endless_varint,
                                         whole_body + varint(5) + "1234",
                                         varint(std::numeric_limits<std::uint64_t>::max()) + whole_body,
-                                        varint((1ULL << 32U) + whole_body.size()) + whole_body,
+                                        varint((1ULL << 32U) + message.size()) + message,
                                         delimited(field(1, "rt") + whole(3, 4) + varint(4U << 3U | 2U) + varint(100) +
                                                   "x"),  // a metric beyond the family
                                         delimited(field(1, "rt") + whole(3, 4) + field(4, field(7, "\xff"))),
