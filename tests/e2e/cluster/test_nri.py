@@ -93,6 +93,22 @@ def everything() -> str:
     return (CGROUPS / "cpuset/cpuset.cpus").read_text().strip()
 
 
+def start_beside_a_container(
+    node: Host, pods: Pods, kubelet: FakeKubelet, runtime: NriRuntime
+) -> tuple[Child, Child, str]:
+    """The agent, then the plugin beside a container that runs already; and its CPUs, which the runtime knows."""
+    agent = node.start()
+    kubelet.pods = [pod("web-0", UIDS[0], FIRST, WEB)]
+    pods.start(UIDS[0], FIRST)
+    wait_until(lambda: pods.cpus(UIDS[0], FIRST) != everything(), "a first decision", [agent])
+    given = pods.cpus(UIDS[0], FIRST)
+    runtime.do("known", Pod=UIDS[0], Container="app", ID=FIRST)
+    runtime.listen()
+    plugin = start_plugin(node, runtime)
+    wait_until(lambda: runtime.told(FIRST) == given, "its CPUs in the runtime", [agent, plugin])
+    return agent, plugin, given
+
+
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two CPUs to divide")
 @pytest.mark.usefixtures("job")
 def test_a_container_has_all_of_its_service_before_its_program_runs(
@@ -140,15 +156,7 @@ def test_a_container_has_all_of_its_service_before_its_program_runs(
 def test_what_was_there_before_the_plugin_is_told_and_given_back_when_the_agent_leaves(
     node: Host, pods: Pods, kubelet: FakeKubelet, runtime: NriRuntime, program: Path, short: Path
 ) -> None:
-    agent = node.start()
-    kubelet.pods = [pod("web-0", UIDS[0], FIRST, WEB)]
-    pods.start(UIDS[0], FIRST)
-    wait_until(lambda: pods.cpus(UIDS[0], FIRST) != everything(), "a first decision", [agent])
-    given = pods.cpus(UIDS[0], FIRST)
-    runtime.do("known", Pod=UIDS[0], Container="app", ID=FIRST)
-    runtime.listen()
-    plugin = start_plugin(node, runtime)
-    wait_until(lambda: runtime.told(FIRST) == given, "its CPUs in the runtime", [agent, plugin])
+    agent, plugin, given = start_beside_a_container(node, pods, kubelet, runtime)
     # The runtime restarts with what it knew: nobody asks the agent to set anything again.
     runtime.__exit__()
     with NriRuntime(program, short) as again:
@@ -171,15 +179,7 @@ def test_a_restore_by_hand_gives_the_runtime_its_cpus_back(
     node: Host, pods: Pods, kubelet: FakeKubelet, runtime: NriRuntime
 ) -> None:
     node.config["on_exit"] = "leave"
-    agent = node.start()
-    kubelet.pods = [pod("web-0", UIDS[0], FIRST, WEB)]
-    pods.start(UIDS[0], FIRST)
-    wait_until(lambda: pods.cpus(UIDS[0], FIRST) != everything(), "a first decision", [agent])
-    given = pods.cpus(UIDS[0], FIRST)
-    runtime.do("known", Pod=UIDS[0], Container="app", ID=FIRST)
-    runtime.listen()
-    plugin = start_plugin(node, runtime)
-    wait_until(lambda: runtime.told(FIRST) == given, "its CPUs in the runtime", [agent, plugin])
+    agent, plugin, given = start_beside_a_container(node, pods, kubelet, runtime)
     agent.stop()
     assert pods.cpus(UIDS[0], FIRST) == given, "left as it was"
     subprocess.run(
