@@ -10,7 +10,6 @@ import pytest
 from osml.lab.bench.suites import osml_302
 from osml.lab.benchmarks import osml_rules
 from osml.lab.benchmarks.osml_rules import Worth, change, in_words, run, scenarios
-from osml.lab.results.commands import MIXES
 from osml.policies.osml import Osml
 
 
@@ -53,7 +52,7 @@ def test_each_mix_has_its_own_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_headline_has_no_mix_that_rules_were_chosen_with() -> None:
     fresh = [one for one in osml_302.scenarios() if one.part == osml_302.FRESH]
     looked_at = [one for one in osml_302.scenarios() if one.part == osml_302.MIXES]
-    assert len(fresh) == MIXES
+    assert len(fresh) == osml_302.FRESH_MIXES
     assert not {one.name for one in fresh} & {one.name for one in looked_at}
     assert not {one.name for one in fresh} & {one.name for one in scenarios()["osml-302"]}
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, cast
 import pyarrow.parquet
 
 from osml.base.failure import Failure
-from osml.lab.bench.suites.osml_302 import FRESH_MIXES
 
 WORK = Path("out/results")
 """What the commands write; made anew in each run."""
@@ -35,8 +34,6 @@ class Step(NamedTuple):
 
 _FARM = ("lab", "dispatch", "solve", "--servers", "2", "--mu-high", "50", "--mu-low", "1", "--json")
 _MIXES = ("unmanaged", "even", "staffing:climb", "parties", "clite", "arq", "osml:formula", "osml", "oracle")
-MIXES = FRESH_MIXES
-"""Mixes that no rule of `osml` was chosen with. Nine policies take a third of an hour on two CPUs."""
 
 STEPS: dict[str, tuple[Step, ...]] = {
     "facts": (Step(("lab", "simulator", "validate", "--json")),),

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from osml.lab.bench.suites.osml_302 import FRESH_MIXES
 from osml.lab.results import live_validation, profiles, published_policies
-from osml.lab.results.commands import MIXES
 from osml.lab.results.figures import FIGURES
 
 FOLDER = Path("docs/results")
@@ -93,7 +93,7 @@ def headline(found: dict[str, Any]) -> str:
     counted = found["osml-302-cores"].get("mixes")
     those = "only mixes" if counted is None else f"only the {counted} mixes"
     lines = [
-        f"| {MIXES} mixes, simulated | osml | osml without models | PARTIES | ARQ "
+        f"| {FRESH_MIXES} mixes, simulated | osml | osml without models | PARTIES | ARQ "
         "| staffing:climb | unmanaged | oracle |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
