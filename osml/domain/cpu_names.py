@@ -8,6 +8,7 @@ from functools import lru_cache
 _CLOCK = re.compile(r"@.*$")
 _CORES = re.compile(r"\b\d+-core\b")
 _MAKERS = re.compile(r"\((r|tm|c)\)|\b(intel|amd|ampere|xeon|core|cpu|processor|genuine)\b")
+_NOT_TELLING = re.compile(r"\((r|tm|c)\)|\b(cpu|processor)\b")
 _OTHER = re.compile(r"[^a-z0-9]+")
 
 
@@ -31,7 +32,6 @@ def _number_of(text: str) -> str:
 
 
 _CPU_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ()@.,+_~-]{0,99}\Z")
-_NOT_TELLING = re.compile(r"\((r|tm|c)\)|\b(cpu|processor)\b")
 
 
 def folder_name(platform: str) -> str:
