@@ -221,20 +221,13 @@ Result<ContainerAnswer> Actuator::hear_of(const ContainerQuestion& question) {
   return answer;
 }
 
+// Also of pods that the kubelet has not told yet: the runtime would take the CPUs of those back that are left out.
 CpusInForce Actuator::cpus_in_force() const {
   CpusInForce all;
-  for (const ServiceConfig& service : state_->config->services) {
-    if (!service.match.pod || service.match.pod->container.empty()) continue;
-    const Applied* applied = state_->journal.applied_to(service.spec.name);
-    if (applied == nullptr) continue;
-    const auto cpus = applied->values.find(Aspect::Cpus);
-    if (cpus != applied->values.end()) all[service.spec.name] = cpus->second;
-  }
   for (const Applied& applied : state_->journal.applied) {
     const auto cpus = applied.values.find(Aspect::Cpus);
     const bool of_container = applied.match.found_by.find(container_words) != std::string::npos;
-    if (cpus == applied.values.end() || !of_container) continue;
-    if (state_->may_be_asked_for(applied.service, applied.match)) all[applied.service] = cpus->second;
+    if (of_container && cpus != applied.values.end()) all[applied.service] = cpus->second;
   }
   return all;
 }
