@@ -79,6 +79,19 @@ TEST(PrometheusProtobuf, NativeBucketsAreUsedWhereAHistogramHasBothKinds) {
   EXPECT_NEAR(*quantile(*gained_between(*reading, {}), 0.5), 0.1, 0.01);
 }
 
+void expect_the_same_series(const Result<HistogramReading>& protobuf, const Result<ClassicSeries>& text) {
+  ASSERT_TRUE(protobuf) << protobuf.error().message;
+  ASSERT_TRUE(text) << text.error().message;
+  ASSERT_EQ(protobuf->classic.size(), 1U);
+  EXPECT_EQ(protobuf->classic.begin()->first, text->begin()->first) << "whichever format is read";
+  const Histogram& one = protobuf->classic.begin()->second;
+  const Histogram& other = text->begin()->second;
+  ASSERT_TRUE(same_bounds(one, other));
+  for (std::size_t i = 0; i < one.buckets.size(); ++i) EXPECT_EQ(one.buckets[i].count, other.buckets[i].count);
+  EXPECT_EQ(one.sum, other.sum);
+  EXPECT_EQ(one.count, other.count);
+}
+
 TEST(PrometheusProtobuf, ClassicBucketsAreThoseOfTheText) {
   const auto protobuf = parse_families(
       family("rt", {metric(classic_message({{0.1, 10}, {0.2, 15}}, 3.5, 20), {{"path", "/a"}})}), "rt", none);
@@ -86,16 +99,36 @@ TEST(PrometheusProtobuf, ClassicBucketsAreThoseOfTheText) {
       "rt_bucket{path=\"/a\",le=\"0.1\"} 10\nrt_bucket{path=\"/a\",le=\"0.2\"} 15\nrt_bucket{path=\"/a\",le=\"+Inf\"} "
       "20\nrt_sum{path=\"/a\"} 3.5\nrt_count{path=\"/a\"} 20\n",
       "rt", none);
-  ASSERT_TRUE(protobuf) << protobuf.error().message;
-  ASSERT_EQ(protobuf->classic.size(), 1U);
-  EXPECT_EQ(protobuf->classic.begin()->first, text->begin()->first) << "the same series, whichever format is read";
-  const Histogram& one = protobuf->classic.begin()->second;
-  const Histogram& other = text->begin()->second;
-  ASSERT_TRUE(same_bounds(one, other));
-  for (std::size_t i = 0; i < one.buckets.size(); ++i) EXPECT_EQ(one.buckets[i].count, other.buckets[i].count);
-  EXPECT_EQ(one.sum, other.sum);
-  EXPECT_EQ(one.count, other.count);
+  expect_the_same_series(protobuf, text);
   EXPECT_DOUBLE_EQ(*quantile(*gained_between(*protobuf, {}), 0.25), 0.05) << "linear";
+}
+
+// As /federate of Prometheus passes them on.
+TEST(PrometheusProtobuf, PartsWithoutATypeAreTheHistogramOfTheText) {
+  const auto part = [](double value, const testing_support::LabelPairs& labels) {
+    std::string message;
+    for (const auto& [name, text] : labels) message += field(1, field(1, name) + field(2, text));
+    return message + field(5, real(1, value));
+  };
+  constexpr std::uint64_t untyped = 3;
+  const std::string body = other_family() +
+                           family("rt_bucket",
+                                  {part(6, {{"path", "/a"}, {"le", "0.1"}}), part(9, {{"path", "/a"}, {"le", "0.5"}}),
+                                   part(10, {{"path", "/a"}, {"le", "+Inf"}}),
+                                   part(4, {{"path", "/b"}, {"le", "+Inf"}}), part(4, {{"path", "/b"}, {"le", "0.1"}})},
+                                  untyped) +
+                           family("rt_count", {part(10, {{"path", "/a"}}), part(4, {{"path", "/b"}})}, untyped) +
+                           family("rt_sum", {part(2.5, {{"path", "/a"}}), part(0.2, {{"path", "/b"}})}, untyped) +
+                           family("rt_created", {part(1.7e9, {{"path", "/a"}})}, untyped);
+  const auto text = parse_histograms(
+      "rt_bucket{path=\"/a\",le=\"0.1\"} 6\nrt_bucket{path=\"/a\",le=\"0.5\"} 9\nrt_bucket{path=\"/a\",le=\"+Inf\"} "
+      "10\n"
+      "rt_count{path=\"/a\"} 10\nrt_sum{path=\"/a\"} 2.5\n",
+      "rt", none);
+  expect_the_same_series(parse_families(body, "rt", {{"path", "/a"}}), text);
+  EXPECT_EQ(total(body)->buckets.back().count, 14);
+  EXPECT_THAT(refusal(body, {{"path", "/c"}}), HasSubstr("has all configured labels"));
+  EXPECT_THAT(refusal(family("rt_bucket", {part(-1, {{"le", "1"}})}, untyped)), HasSubstr("'le=1 count=-1'"));
 }
 
 TEST(PrometheusProtobuf, ClassicAndNativeSeriesAreMixed) {

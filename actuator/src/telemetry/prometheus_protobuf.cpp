@@ -8,6 +8,7 @@
 #include "base/number.h"
 #include "domain/protobuf_fields.h"
 #include "telemetry/classic_histogram.h"
+#include "telemetry/classic_parts.h"
 #include "telemetry/native_histogram.h"
 #include "telemetry/prometheus.pb.h"
 
@@ -58,14 +59,15 @@ Result<Histogram> classic_of(const prometheus::wire::Histogram& message, const s
 class Families {
  public:
   Families(const std::string& metric, const std::map<std::string, std::string>& labels, std::size_t most_series)
-      : metric_(metric), wanted_(labels), most_series_(most_series) {}
+      : metric_(metric), wanted_(labels), most_series_(most_series), parts_(metric, labels, most_series) {}
 
-  // A MetricFamily of the wanted name.
-  Status add(std::string_view bytes, std::uint64_t type);
+  // A MetricFamily of the wanted name, or of a part of it.
+  Status add(std::string_view bytes, const Family& family);
   Result<HistogramReading> take();
 
  private:
-  Status add_series(std::string_view bytes);
+  // `part`: "_bucket", "_sum" or "_count" of a histogram without a type; empty where the series is a whole one.
+  Status add_series(std::string_view bytes, std::string_view part);
   Status put(const std::string& series);
 
   const std::string& metric_;
@@ -75,32 +77,40 @@ class Families {
   bool seen_ = false;
   prometheus::wire::Metric message_;  // one for all series: it keeps its memory
   HistogramReading reading_;
+  ClassicParts parts_;  // as a federation passes histograms on
 };
 
-Status Families::add(std::string_view bytes, std::uint64_t type) {
-  if (type != prometheus::wire::HISTOGRAM) {
-    return Error{ErrorKind::Io, "the metric '" + metric_ + "' has the type " + std::to_string(type) +
+Status Families::add(std::string_view bytes, const Family& family) {
+  const bool untyped = family.type == prometheus::wire::UNTYPED;
+  const std::string_view part = untyped ? parts_.part_of(family.name) : std::string_view();
+  if (part.empty() && family.name != metric_) return done();
+  if (part.empty() && family.type != prometheus::wire::HISTOGRAM) {
+    return Error{ErrorKind::Io, "the metric '" + metric_ + "' has the type " + std::to_string(family.type) +
                                     ", expected a histogram whose counts only grow; check metric"};
   }
   ProtobufFields message(bytes);
   while (const auto field = message.next()) {
     if (field->number != prometheus::wire::MetricFamily::kMetricFieldNumber) continue;
-    if (Status added = add_series(field->bytes); !added) return added;
+    if (Status added = add_series(field->bytes, part); !added) return added;
   }
   return done();
 }
 
-Status Families::add_series(std::string_view bytes) {
+Status Families::add_series(std::string_view bytes, std::string_view part) {
   if (bytes.size() > longest_series) {
     return Error{ErrorKind::Io, "a series of the histogram '" + metric_ + "' has " + std::to_string(bytes.size()) +
                                     " bytes, expected at most " + std::to_string(longest_series) +
                                     "; give the histogram fewer buckets"};
   }
   if (!message_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return broken_body();
-  if (!message_.has_histogram()) return done();
-  seen_ = true;
+  if (part.empty() ? !message_.has_histogram() : !message_.has_untyped()) return done();
   Labels labels;
   for (const auto& pair : message_.label()) labels[pair.name()] = pair.value();
+  if (!part.empty()) {
+    const double value = message_.untyped().value();
+    return parts_.add(part, labels, value, "le=" + labels["le"] + " count=" + format_number(value));
+  }
+  seen_ = true;
   return carries(labels, wanted_) ? put(series_of(labels)) : done();
 }
 
@@ -131,7 +141,10 @@ Status Families::put(const std::string& series) {
 
 Result<HistogramReading> Families::take() {
   if (!reading_.classic.empty() || !reading_.native.empty()) return std::move(reading_);
-  if (seen_) return no_series_carries(metric_);
+  auto parts = parts_.take();
+  if (!parts) return parts.error();
+  if (!parts->empty()) return HistogramReading{std::move(*parts), {}};
+  if (seen_ || parts_.seen()) return no_series_carries(metric_);
   return Error{ErrorKind::Io, "there is no histogram '" + metric_ + "'; check metric"};
 }
 
@@ -144,8 +157,7 @@ Result<HistogramReading> parse_families(std::string_view body, const std::string
     const auto bytes = take_delimited(body);
     const auto family = bytes ? family_of(*bytes) : std::nullopt;
     if (!family) return broken_body();
-    if (family->name != metric) continue;
-    if (Status added = families.add(*bytes, family->type); !added) return added.error();
+    if (Status added = families.add(*bytes, *family); !added) return added.error();
   }
   return families.take();
 }

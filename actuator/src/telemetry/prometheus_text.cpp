@@ -1,12 +1,10 @@
 #include "telemetry/prometheus_text.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <limits>
 #include <optional>
 
 #include "base/files.h"
-#include "telemetry/classic_histogram.h"
+#include "telemetry/classic_parts.h"
 
 namespace osml {
 namespace {
@@ -69,21 +67,12 @@ bool take_labels(std::string_view& rest, Sample& sample) {
   return true;
 }
 
-// strtod knows +Inf and NaN, which from_chars spells differently.
-std::optional<double> to_number(std::string_view text) {
-  const std::string copy(text);
-  char* end = nullptr;
-  const double value = std::strtod(copy.c_str(), &end);
-  if (copy.empty() || end != copy.c_str() + copy.size()) return std::nullopt;
-  return value;
-}
-
 std::optional<Sample> parse_sample(std::string_view line) {
   Sample sample;
   sample.name = take_name(line);
   if (sample.name.empty() || !take_labels(line, sample)) return std::nullopt;
   line = trim(line);
-  const auto value = to_number(line.substr(0, line.find_first_of(" \t")));  // a time stamp may follow
+  const auto value = number_of(line.substr(0, line.find_first_of(" \t")));  // a time stamp may follow
   if (!value) return std::nullopt;
   sample.value = *value;
   return sample;
@@ -94,7 +83,7 @@ std::string start_of(std::string_view text) {
   return std::string(text.substr(0, std::min(longest, text.find('\n'))));
 }
 
-// What a line says of the histogram; nothing where it is about something else.
+// A sample whose name begins with that of the histogram; nothing where the line is about something else.
 Result<std::optional<Sample>> sample_of(std::string_view line, const std::string& metric) {
   const std::optional<Sample> nothing;
   // a name in quotes has other letters than ours
@@ -104,10 +93,9 @@ Result<std::optional<Sample>> sample_of(std::string_view line, const std::string
   }
   // most lines are about other metrics: skip them before parsing
   if (!line.starts_with(metric)) return nothing;
-  const auto sample = parse_sample(line);
+  auto sample = parse_sample(line);
   if (!sample) return Error{ErrorKind::Io, "not Prometheus text: cannot parse '" + start_of(line) + "'"};
-  const std::string_view part = sample->name.substr(metric.size());
-  return part == "_bucket" || part == "_sum" || part == "_count" ? sample : nothing;
+  return sample;
 }
 
 Error none_found(const std::string& metric, bool name_seen) {
@@ -115,54 +103,24 @@ Error none_found(const std::string& metric, bool name_seen) {
   return {ErrorKind::Io, "there is no histogram '" + metric + "' (no " + metric + "_bucket); check metric"};
 }
 
-// NaN where there is none.
-double bound_of(const Sample& sample) {
-  const auto label = sample.labels.find("le");
-  const auto bound = label == sample.labels.end() ? std::nullopt : to_number(label->second);
-  return bound.value_or(std::numeric_limits<double>::quiet_NaN());
-}
-
-// One sample into its series.
-Status put(const Sample& sample, const std::string& metric, std::string_view line, Histogram& series) {
-  if (sample.name.ends_with("_sum")) {
-    series.sum = if_measured(sample.value);
-    return done();
-  }
-  if (sample.name.ends_with("_count")) {
-    series.count = if_measured(sample.value);
-    return done();
-  }
-  const Bucket bucket{bound_of(sample), sample.value};
-  if (!is_usable(bucket)) return unusable_bucket(metric, start_of(line));
-  series.buckets.push_back(bucket);
-  return done();
-}
-
 }  // namespace
 
 Result<ClassicSeries> parse_histograms(std::string_view text, const std::string& metric,
                                        const std::map<std::string, std::string>& labels, std::size_t most_series) {
-  ClassicSeries found;
-  bool name_seen = false;
+  ClassicParts parts(metric, labels, most_series);
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     const std::string_view line = trim(text.substr(0, end));
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    const auto read = sample_of(line, metric);
-    if (!read) return read.error();
-    if (!*read) continue;
-    const Sample& sample = **read;
-    name_seen = name_seen || sample.name.ends_with("_bucket");
-    if (!carries(sample.labels, labels)) continue;
-    Histogram& series = found[series_of(sample.labels)];
-    if (found.size() > most_series) return too_many_series(metric, most_series);
-    if (Status added = put(sample, metric, line, series); !added) return added.error();
+    const auto sample = sample_of(line, metric);
+    if (!sample) return sample.error();
+    const std::string_view part = *sample ? parts.part_of((*sample)->name) : std::string_view();
+    if (part.empty()) continue;
+    if (Status added = parts.add(part, (*sample)->labels, (*sample)->value, start_of(line)); !added)
+      return added.error();
   }
-  std::erase_if(found, [](const auto& one) { return one.second.buckets.empty(); });
-  if (found.empty()) return none_found(metric, name_seen);
-  for (auto& [labels_of_series, series] : found) {
-    if (Status usable = make_usable(series, metric); !usable) return usable.error();
-  }
+  auto found = parts.take();
+  if (found && found->empty()) return none_found(metric, parts.seen());
   return found;
 }
 
