@@ -201,7 +201,7 @@ def draw(document: dict[str, Any], path: Path) -> None:
         axis.fill_between(line, (low / 1.25, high / 1.25), (low / 0.75, high / 0.75), color="0.9", zorder=0)
         axis.set(title=title, xlabel="predicted p99, ms", xlim=(low, high), ylim=(low, high))
     axes[0].set_ylabel("measured p99, ms")
-    axes[0].legend(fontsize=8)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=8, fontsize=8)
     figure.suptitle("Real services, held-out cells (grey: within 25 %)")
     figure.savefig(path, dpi=110)
     plt.close(figure)
