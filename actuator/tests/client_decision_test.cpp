@@ -36,7 +36,7 @@ ServerConfig server_at(const std::string& url, double timeout_s, std::optional<f
   return server;
 }
 
-Answer ask(const std::string& url, double timeout_s = 2.0, const std::string& token = "") {
+Answer ask(const std::string& url, double timeout_s = 30.0, const std::string& token = "") {
   DecisionClient client(server_at(url, timeout_s), token);
   return client.ask(observation());
 }
@@ -47,7 +47,7 @@ TEST(DecisionClient, AnswerIsTheDecision) {
     seen = request;
     return http(200, "application/json", decision("demo", 7));
   });
-  const Answer answer = ask(server.url(), 2.0, "secret");
+  const Answer answer = ask(server.url(), 30.0, "secret");
   ASSERT_TRUE(answer) << answer.error().message;
   EXPECT_EQ(answer->policy, "even");
   EXPECT_THAT(seen, HasSubstr("POST /v1/decisions HTTP/1.1"));

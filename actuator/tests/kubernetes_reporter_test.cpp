@@ -47,7 +47,7 @@ class ReporterTest : public testing::Test {
     config_.condition = config_.events = config_.batch_cpu = true;
     config_.node_name = "node-17";
     config_.url = server_.url();
-    config_.timeout_s = 1;
+    config_.timeout_s = 30;
     config_.token_file = tree_ / "token";
     config_.ca_file = tree_ / "ca.crt";
   }
@@ -72,7 +72,7 @@ class ReporterTest : public testing::Test {
   // Carries what is under way to its end.
   void finish() {
     pollfd waiting{reporter_->fd(), POLLIN, 0};
-    while (reporter_->under_way() && ::poll(&waiting, 1, 3000) > 0) reporter_->carry(now());
+    while (reporter_->under_way() && ::poll(&waiting, 1, 30000) > 0) reporter_->carry(now());
   }
   std::uint64_t count(ApiResult result) const {
     return reporter_->counts().results.at(static_cast<std::size_t>(result));
@@ -194,7 +194,7 @@ TEST_P(ReporterFault, IsNamedOnceAndEnds) {
   const Fault& fault = GetParam();
   config_.events = false;
   // Silence takes its time; all else shall not end by a busy machine.
-  config_.timeout_s = fault.answer.empty() ? 0.2 : 5;
+  config_.timeout_s = fault.answer.empty() ? 0.2 : 30;
   build();
   answer(fault.answer);
   pass(200, Standing::Met);
