@@ -109,6 +109,9 @@ def validate_command(
     cells: Annotated[int, typer.Option(help="Held-out cells for each service.")] = 44,
     saturated: Annotated[int, typer.Option(help="Held-out cells at saturation for each service.")] = 6,
     seconds: Annotated[float, typer.Option(help="Seconds for each cell; cells of slow services last longer.")] = 4.0,
+    windows: Annotated[
+        int, typer.Option(help="Measurements of each calibration cell below saturation; the typical one counts.")
+    ] = 3,
     patience_s: Annotated[float, typer.Option(help="Seconds to wait for a quiet machine before each cell.")] = 20.0,
     noise_cpus: Annotated[
         float, typer.Option(help="CPUs that other programs may use; a cell above is marked noisy and not scored.")
@@ -127,7 +130,15 @@ def validate_command(
 
     given = tuple(name.strip() for name in names.split(",") if name.strip())
     plan = Plan(
-        out, given, seed, hours, cells, saturated, seconds, Quiet(noise_cpus, patience_s, precedence=precedence)
+        out,
+        given,
+        seed,
+        hours,
+        cells,
+        saturated,
+        seconds,
+        windows,
+        Quiet(noise_cpus, patience_s, precedence=precedence),
     )
     document = validate(plan, _say)
     if json:

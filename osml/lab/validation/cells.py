@@ -12,6 +12,12 @@ SATURATES = 0.9
 """More is offered than can be done where less than this share of it is answered, by a service that uses more than this
 share of the CPUs that it can have."""
 
+KINDS = ("p50_ms", "p95_ms", "p99_ms", "throughput", "cpu")
+"""The figures of a cell that are predicted."""
+
+NEVER_MS = 1e9
+"""Stands for an infinite time, which JSON has no number for."""
+
 
 class Cell(msgspec.Struct, frozen=True):
     """Conditions. `load` is a share of what the service could do under the other conditions at most; above 1 the
@@ -84,18 +90,25 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class Range(msgspec.Struct, frozen=True):
-    """A prediction and its 90 % interval."""
+    """A prediction and its 90 % interval.
+
+    `simulated` is what the simulation alone says, where it differs. `spread` is how far apart its draws are on a
+    logarithmic scale.
+    """
 
     value: float
     low: float
     high: float
+    simulated: float | None = None
+    spread: float = 1.0
 
 
 class Predicted(msgspec.Struct, frozen=True):
     """What the simulation says of a cell, and the simplest things that might do as well.
 
-    `nearest_ms` are p50, p95 and p99 of the calibration cell of the same service whose conditions are nearest, `mm1_ms`
-    those of the first fit cell over 1 - load, as of a queue M/M/1. `at` is when it was said.
+    `nearest_ms` are p50, p95 and p99 of the cell of the same service whose conditions are nearest, out of those that
+    were measured before; `mm1_ms` those of the first fit cell over 1 - load, as of a queue M/M/1. `at` is when it was
+    said.
     """
 
     p50_ms: Range

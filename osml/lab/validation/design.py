@@ -1,8 +1,8 @@
 """Which cells there are: a few that calibrate, and a seeded draw of all others, which are predicted first.
 
 Calibration cells have two parts. From the *fit* cells the profile of a service is read. The *margin* cells are
-predicted from that profile, and how far off they are sets the width of the promised intervals (split conformal
-prediction). They come out of the same draw as the held-out cells: only then does the promise hold for these.
+predicted from that profile, and how far off they are begins to teach the next predictions (`learn`). They come out of
+the same draw as the held-out cells: only then does the promise of an interval hold for these.
 """
 
 from __future__ import annotations

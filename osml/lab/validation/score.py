@@ -9,8 +9,7 @@ from typing import Any
 
 import msgspec
 
-from osml.lab.validation.cells import Cell, Range, Row
-from osml.lab.validation.predict import NEVER_MS
+from osml.lab.validation.cells import NEVER_MS, Cell, Range, Row
 
 QUARTER = 0.25
 WORST = 12
@@ -57,7 +56,7 @@ def document(rows: Sequence[Row], settings: dict[str, Any]) -> dict[str, Any]:
         "held_out": len(latencies),
         "held_out_saturated": len(throughputs),
         "noisy": sum(bool(row.measured.noisy) for row in _held_out(rows)),
-        "calibration_cells": sum(row.calibrated for row in rows),
+        "calibration_cells": sum(row.calibrated and row.cell.repeat == 0 for row in rows),
         "unsaturated_calibration_cells": sum(
             row.calibrated and row.cell.saturated and not row.measured.overloaded for row in rows
         ),
@@ -66,6 +65,7 @@ def document(rows: Sequence[Row], settings: dict[str, Any]) -> dict[str, Any]:
         "within_25pct_with_noisy": _within([row for row in _held_out(rows) if not row.cell.saturated], "p99_ms"),
         "median_width_p99": _median([_width(row) for row in latencies]),
         "within_25pct": _within(latencies, "p99_ms"),
+        "simulation_within_25pct": _simple(latencies, lambda row: _simulated(row, "p99_ms")),
         "within_25pct_p50": _within(latencies, "p50_ms"),
         "within_25pct_p95": _within(latencies, "p95_ms"),
         "median_error_p99": _median([_error(row, "p99_ms") for row in latencies]),
@@ -106,6 +106,12 @@ def _said(row: Row, kind: str) -> Range:
         raise ValueError(f"cell {row.cell.key} has no prediction")
     found: Range = getattr(row.predicted, kind)
     return found
+
+
+def _simulated(row: Row, kind: str) -> float:
+    """What the simulation alone says."""
+    said = _said(row, kind)
+    return said.value if said.simulated is None else said.simulated
 
 
 def _seen(row: Row, kind: str) -> float:
@@ -161,7 +167,7 @@ def _repeats(rows: Sequence[Row]) -> dict[str, Any]:
     pairs = [
         (first[_conditions(row.cell)].measured, row.measured)
         for row in rows
-        if row.cell.repeat > 0 and not row.cell.saturated and _conditions(row.cell) in first
+        if row.cell.repeat > 0 and not row.calibrated and not row.cell.saturated and _conditions(row.cell) in first
     ]
     quiet = [
         (one.p99_ms, other.p99_ms)

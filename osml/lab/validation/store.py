@@ -28,6 +28,7 @@ class Settings(msgspec.Struct, frozen=True):
     machine: str = ""
     noise_cpus: float = 0.0
     precedence: int = 1
+    windows: int = 1
 
 
 class Said(msgspec.Struct, frozen=True):

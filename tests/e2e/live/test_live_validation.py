@@ -13,7 +13,20 @@ from tests.kit.trial_process import TrialProcess, groups, skip_where_no_trial_ca
 
 pytestmark = pytest.mark.root
 
-KNOBS = ("--services", "redis,memcached", "--cells", "2", "--saturated", "0", "--seconds", "0.5", "--seed", "3")
+KNOBS = (
+    "--services",
+    "redis,memcached",
+    "--cells",
+    "2",
+    "--saturated",
+    "0",
+    "--seconds",
+    "0.5",
+    "--windows",
+    "1",
+    "--seed",
+    "3",
+)
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ def row(calibrated: bool, p99: float) -> Row:
         lateness_p50_ms=0.01, lateness_p99_ms=0.05, steal=0.0, foreign=0.01, waited_s=0.0, throttled_share=0.0,
         noisy="",
     )  # fmt: skip
-    said = Range(10.0, 8.0, 12.5)
+    said = Range(10.0, 8.0, 12.5, simulated=14.0, spread=0.3)
     predicted = Predicted(said, said, said, said, said, (1.0, 5.0, 20.0), (1.0, 5.0, 40.0), 1.0)
     return Row(Cell("redis", 1, 0.3, 0.5, "stress", 1.0, "idle"), calibrated, 2.0, measured, predicted)
 
@@ -40,7 +40,8 @@ def test_page_says_that_nothing_is_scored_where_only_calibration_was_measured(tm
 def test_page_has_errors_by_group_the_simple_predictors_and_a_picture(tmp_path: Path) -> None:
     rows = [row(False, 9.0), row(False, 30.0)]
     text = made(rows)
-    assert "| p99 within 25 %, simulation | 50 % | 80 % |" in text
+    assert "| p99 within 25 %, prediction | 50 % | 80 % |" in text
+    assert "| p99 within 25 %, simulation alone | 0 % |" in text
     assert "| p99 within 25 %, nearest cell | 0 % |" in text
     assert "| redis | 2 | 50 % |" in text
     assert "redis/1/0.3/0.5/stress/1/idle/0 | 30 | 10 |" in text

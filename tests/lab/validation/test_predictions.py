@@ -14,10 +14,11 @@ import pytest
 
 from osml.base.failure import InputError
 from osml.lab.trials.live.services import service_named
-from osml.lab.validation.calibrate import cooling, profile_of
+from osml.lab.validation.calibrate import cooling, profile_of, typical
 from osml.lab.validation.cells import Cell, Measured, Predicted, Range, Row
 from osml.lab.validation.design import fit_cells, rate_of, warm_cell
-from osml.lab.validation.predict import LEAST_WIDTH, ideal_over_idle, margins_of, nearest, predict
+from osml.lab.validation.learn import FEW, learned
+from osml.lab.validation.predict import LEAST_SPREAD, LEAST_WIDTH, ideal_over_idle, nearest, predict
 from osml.lab.validation.profiles import Profile
 from osml.lab.validation.run import REPEATED, with_repeats
 from osml.lab.validation.score import document
@@ -140,16 +141,68 @@ def test_margins_are_the_widths_that_would_have_held_the_promise() -> None:
         Row(Cell("redis", 1, None, 0.5, repeat=k), True, 0.0, measured(p99_ms=3.0 * math.exp(0.01 * k)), predicted(3.0))
         for k in range(1, 20)
     ]
-    widths = margins_of(rows).widths
+    widths = learned(rows, "redis").widths
     assert widths[2] == pytest.approx(0.18)  # the 18th of 19 scores, each k hundredths
     assert widths[0] == 0.0  # all medians were right
     unseen = [Row(row.cell, True, 0.0, measured(p99_ms=None), row.predicted) for row in rows[:2]]
-    assert margins_of([*rows[2:], *unseen]).widths[2] == math.inf  # who had no answer was as far off as can be
+    assert learned([*rows[2:], *unseen], "redis").widths[2] == math.inf  # who had no answer was as far off as can be
     noisy = [msgspec.structs.replace(row, measured=measured(p99_ms=300.0, noisy="others")) for row in rows]
-    assert margins_of([*rows, *noisy]).widths == widths
-    found = predict(Cell("redis", 1, None, 0.3), 300.0, PROFILE, [rows[0]], 2.0, 1, margins=margins_of(rows))
-    assert found.p99_ms.high / found.p99_ms.value == pytest.approx(math.exp(0.18))
+    assert learned([*rows, *noisy], "redis").widths == widths
+    found = predict(Cell("redis", 1, None, 0.3), 300.0, PROFILE, [rows[0]], 2.0, 1, taught=learned(rows, "redis"))
+    assert found.p99_ms.high / found.p99_ms.value == pytest.approx(math.exp(0.18 * found.p99_ms.spread))
     assert found.p50_ms.high / found.p50_ms.value == pytest.approx(math.exp(LEAST_WIDTH))
+
+
+def test_a_service_whose_cells_were_slower_than_simulated_is_predicted_slower() -> None:
+    def slower(service: str, times: float, number: int, **values: Any) -> Row:
+        cell = Cell(service, 1, None, 0.5, weight=1.0 + number)
+        return Row(cell, False, 0.0, measured(p99_ms=3.0 * times, **values), predicted(3.0))
+
+    rows = [slower("redis", 2.0, number) for number in range(6)] + [slower("nginx", 0.5, 9)]
+    rows.append(slower("redis", 50.0, 7, noisy="others"))
+    taught = learned(rows, "redis")
+    assert taught.shifts[2] == pytest.approx(math.log(2.0) * 6 / (6 + FEW))
+    assert taught.shifts[0] == 0.0  # the medians were right
+    assert taught.shifts[3] == 0.0  # a cell below saturation says nothing of throughput
+    # What was said with a shift teaches by what the simulation said without it.
+    shifted = [
+        msgspec.structs.replace(
+            row, predicted=msgspec.structs.replace(predicted(6.0), p99_ms=Range(6.0, 5.0, 7.0, simulated=3.0))
+        )
+        for row in rows[:6]
+    ]
+    assert learned(shifted, "redis").shifts == learned(rows[:6], "redis").shifts
+    cell = Cell("redis", 1, None, 0.3)
+    plain, moved = (
+        predict(cell, 300.0, PROFILE, [rows[0]], 2.0, 1, taught=one) for one in (learned([], "redis"), taught)
+    )
+    assert moved.p99_ms.simulated == plain.p99_ms.value
+    assert moved.p99_ms.value == pytest.approx(plain.p99_ms.value * math.exp(taught.shifts[2]))
+    assert moved.throughput.value == plain.throughput.value
+
+
+def test_intervals_are_wider_where_the_draws_are_further_apart() -> None:
+    """Near saturation a little more work means much more waiting; the same scores promise less there."""
+    rows = [
+        Row(Cell("redis", 1, None, 0.5, weight=k), True, 0.0, measured(p99_ms=3.0 * math.exp(0.01 * k)), predicted(3.0))
+        for k in range(1, 20)
+    ]
+    rough, taught = replace(PROFILE, work_error=0.1), learned(rows, "redis")
+    calm, near = (
+        predict(Cell("redis", 1, None, load), 1000.0 * load, rough, [rows[0]], 4.0, 1, taught=taught).p99_ms
+        for load in (0.2, 0.9)
+    )
+    assert near.spread > 1.3 * calm.spread >= 1.3 * LEAST_SPREAD
+    assert near.high / near.low > calm.high / calm.low
+
+
+def test_the_typical_measurement_is_a_quiet_one_in_the_middle() -> None:
+    cell = Cell("redis", 1, None, 0.5)
+    rows = [Row(cell, True, 0.0, measured(cpu=cpu, noisy=noisy)) for cpu, noisy in ((0.3, ""), (0.1, ""), (0.2, ""))]
+    assert typical(rows).measured.cpu == 0.2
+    disturbed = msgspec.structs.replace(rows[2], measured=measured(cpu=0.2, noisy="others"))
+    assert typical([rows[0], rows[1], disturbed]).measured.cpu == 0.1  # of two the one with less work
+    assert typical([disturbed]) == disturbed
 
 
 def test_a_cell_in_which_nothing_was_answered_is_a_miss() -> None:
@@ -168,9 +221,9 @@ def test_too_few_margin_cells_promise_nothing() -> None:
         Row(Cell("redis", 1, None, 0.5, repeat=k), True, 0.0, measured(p99_ms=3.0 * math.exp(0.01 * k)), predicted(3.0))
         for k in range(1, 9)
     ]
-    margins = margins_of(rows)
-    assert math.isinf(margins.widths[2])
-    found = predict(Cell("redis", 1, None, 0.3), 300.0, PROFILE, [rows[0]], 2.0, 1, margins=margins)
+    taught = learned(rows, "redis")
+    assert math.isinf(taught.widths[2])
+    found = predict(Cell("redis", 1, None, 0.3), 300.0, PROFILE, [rows[0]], 2.0, 1, taught=taught)
     assert (found.p99_ms.low, found.p99_ms.high) == (0.0, 1e9)
 
 

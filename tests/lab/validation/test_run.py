@@ -38,8 +38,10 @@ class Machine:
         )
 
 
-def started(tmp_path: Path, machine: Any, hours: float | None = None, told: list[str] | None = None) -> Validation:
-    plan = Plan(tmp_path, ("redis",), hours=hours, per_service=1, saturated=1)
+def started(
+    tmp_path: Path, machine: Any, hours: float | None = None, told: list[str] | None = None, windows: int = 1
+) -> Validation:
+    plan = Plan(tmp_path, ("redis",), hours=hours, per_service=1, saturated=1, windows=windows)
     store = Store(tmp_path, Settings(0, ["redis"], 1, 1, 4.0))
     return Validation(plan, [service_named("redis")], store, machine, ([] if told is None else told).append)
 
@@ -86,6 +88,35 @@ def test_a_service_that_cannot_be_saturated_is_marked_and_told(tmp_path: Path) -
     marked = [row for row in rows if row.calibrated and row.cell.key in fit]
     assert marked
     assert all("saturat" in row.measured.noisy for row in marked)
+
+
+def test_calibration_cells_are_measured_in_rounds_and_later_ones_teach(tmp_path: Path) -> None:
+    class Restless(Machine):
+        """Every second measurement takes twice the CPU time."""
+
+        def measure(self, cell: Cell, load: Load, seconds: float) -> Measured:
+            found = super().measure(cell, load, seconds)
+            slow = len(self.asked) % 2 and not cell.saturated
+            return msgspec.structs.replace(found, cpu=2.0 * found.cpu) if slow else found
+
+    machine = Restless()
+    started(tmp_path, machine, windows=3).run()
+    rows = Store(tmp_path, Settings(0, ["redis"], 1, 1, 4.0)).rows()
+    fits = [row for row in rows if row.calibrated and row.predicted is None]
+    assert sorted(row.cell.repeat for row in fits if not row.cell.saturated) == [0] * 5 + [1] * 5 + [2] * 5
+    assert all(row.cell.repeat == 0 for row in fits if row.cell.saturated)
+    rounds = [row.cell.repeat for row in fits if not row.cell.saturated]
+    assert rounds == sorted(rounds), "a round is over before the next one begins"
+    asked = len(machine.asked)
+    started(tmp_path, machine, windows=3).run()  # nothing is measured twice
+    assert len(machine.asked) == asked
+    drawn = [row for row in rows if row.predicted is not None and not row.cell.saturated]
+    assert all(row.predicted is not None and row.predicted.p99_ms.simulated is not None for row in drawn)
+    first, last = drawn[0].predicted, drawn[-1].predicted
+    assert first is not None
+    assert first.p99_ms.simulated == pytest.approx(first.p99_ms.value)
+    assert last is not None
+    assert last.p99_ms.simulated != pytest.approx(last.p99_ms.value)
 
 
 def test_a_calibration_cell_without_answers_is_not_kept(tmp_path: Path) -> None:
