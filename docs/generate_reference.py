@@ -370,8 +370,7 @@ def rules_page(file: Path = ROOT / "docs" / "results" / "osml-rules.json") -> st
         "Rules of the policy `osml` in their order ([how it decides](../explanation/osml-policy.md)). "
         "The first rule that holds and whose proposal passes the guard decides. "
         "`worth` says what changes if the rule is left out (simulated, `python -m osml.lab.benchmarks.osml_rules`): "
-        "with a plus, the rule helps. Each figure has the 90 % interval of its mean over the mixes. In this run, all "
-        "mixes had the same noise, so the true intervals are wider. "
+        "with a plus, the rule helps. Each figure has the 90 % interval of its mean over the mixes. "
         f"{how_measured(file)}Rules that are close to nothing alone "
         "can be worth something together ([why they stay](../notes/2026-11-25-rules-that-left.md))."
     )
