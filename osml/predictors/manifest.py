@@ -78,7 +78,7 @@ def matching(entries: Iterable[ManifestEntry], kind: str, platform: str) -> Mani
     return None
 
 
-def find_model(folder: Path, kind: str, platform: str, *, verify: bool = True) -> Path:
+def find_model(folder: Path, kind: str, platform: str) -> Path:
     """Folder of the model of a kind for a platform, its files checked against the manifest.
 
     `platform` is the id that a node has: a name of the catalog, or its CPU's own name (`cpu_names`). For a platform
@@ -90,8 +90,7 @@ def find_model(folder: Path, kind: str, platform: str, *, verify: bool = True) -
     entries = load_manifest(folder).models
     entry = matching(entries, kind, platform)
     if entry is not None:
-        if verify:
-            verify_entry(folder, entry)
+        verify_entry(folder, entry)
         return folder / entry.name
     known = sorted({entry.platform for entry in entries if entry.kind == kind})
     others = f"there are some for {', '.join(known)}" if known else "set OSML_MODELS to a folder that has one"

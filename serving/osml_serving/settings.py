@@ -81,7 +81,7 @@ class Settings(BaseSettings):
     store_rows: int = Field(
         50_000, ge=1, description="Most experiences in the store; beyond it, the nodes with most lose their oldest."
     )
-    store_days: float = Field(30.0, gt=0, description="Age at which experiences are deleted, days.")
+    store_days: float = Field(30.0, gt=0, description="Age at which experiences are deleted as new ones come, days.")
     datasets: Path | None = Field(
         None, description="Folder for contributed data sets; without it, the server takes none."
     )
