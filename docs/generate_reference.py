@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any, cast, get_args, get_origin
 
 from osml_serving import metrics, settings
+from osml_serving.peers.worker_metrics import worker_gauge
 from osml_serving.rollout.figures import CanaryFigures
 from osml_serving.rollout.judge import ArmFigures
 from osml_serving.rollout.rollout import CanaryState
 from osml_serving.shadow.figures import ShadowFigures
 from osml_serving.shadow.tally import ShadowSums, ShadowTally
-from osml_serving.workers.metrics_layer import worker_gauge
 from typer.main import get_command
 
 from osml.cli.main import application as all_commands

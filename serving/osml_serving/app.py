@@ -14,6 +14,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 
 from osml_serving import __version__, renewal
+from osml_serving.addresses.peer import parse
 from osml_serving.api import (
     dashboard,
     datasets,
@@ -35,13 +36,12 @@ from osml_serving.guards.error_boundary import ErrorBoundary
 from osml_serving.guards.host_names import HostNames
 from osml_serving.guards.request_limits import RequestLimits
 from osml_serving.models.watch import watch
-from osml_serving.peers.address import parse
 from osml_serving.peers.layer import PeerViews
 from osml_serving.peers.peers import SIBLING, Peers
+from osml_serving.peers.worker_merge import MERGES_OF_WORKERS
+from osml_serving.peers.worker_metrics import WorkerMetrics
 from osml_serving.rollout.rollout import tend
 from osml_serving.runtime import Runtime
-from osml_serving.workers.merge import MERGES_OF_WORKERS
-from osml_serving.workers.metrics_layer import WorkerMetrics
 
 FRAMEWORK_CODES = {404: "not_found", 405: "method_not_allowed"}
 DESCRIPTION = """Decides which cores, cache ways and memory bandwidth each service of a node gets.

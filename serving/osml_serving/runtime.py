@@ -10,6 +10,7 @@ from pathlib import Path
 from osml.base.failure import InputError
 from osml.decide.outlook import check_outlook
 from osml.experiences.writer import Writer
+from osml_serving.addresses.place import Place
 from osml_serving.blame.blamer import Blamer
 from osml_serving.datasets.shelf import DatasetShelf
 from osml_serving.decider import Decider
@@ -35,7 +36,6 @@ from osml_serving.tls import load_certificate, load_peer_certificate, make_conte
 from osml_serving.view.broker import Broker
 from osml_serving.view.explain import ModelInUse
 from osml_serving.view.history import History
-from osml_serving.workers.place import Place
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from types import FrameType
 import uvicorn
 
 from osml.base.failure import Failure
+from osml_serving.addresses.place import Place
 from osml_serving.app import create_app
 from osml_serving.guards.slow_clients import SlowClientProtocol, set_unread_timeout
 from osml_serving.log import Bridge
 from osml_serving.runtime import Runtime
-from osml_serving.workers.place import Place
 
 BACKLOG = 2048
 MAX_FILES = 65_536

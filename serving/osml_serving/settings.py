@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from osml.base.failure import InputError
 from osml.decide.registry import DEFAULT_POLICY
-from osml_serving.peers.address import Wanted, parse
+from osml_serving.addresses.peer import Wanted, parse
 
 LogFormat = Literal["json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]

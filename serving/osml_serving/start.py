@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from osml.base.failure import InputError
+from osml_serving.addresses.place import Place
 from osml_serving.decider import installed_decider
 from osml_serving.log import Log
 from osml_serving.models.watch import make_shelf
 from osml_serving.runtime import make_runtime
 from osml_serving.server import run
 from osml_serving.settings import Settings
-from osml_serving.workers.place import Place
 
 
 def start(settings: Settings, place: Place | None = None) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from osml_serving.peers.address import parse
+from osml_serving.addresses.peer import parse
 
 from tests.deploy.agent_yaml import complaints, read_agent_yaml
 

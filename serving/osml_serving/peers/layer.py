@@ -18,11 +18,11 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from osml_serving.addresses.peer import Address
 from osml_serving.api.messages import NodeSeen
 from osml_serving.api.nodes import NAME, most_viewers, too_many_viewers
 from osml_serving.guards.access import grant_of
 from osml_serving.headers import header_of
-from osml_serving.peers.address import Address
 from osml_serving.peers.merge import MERGES, Merge
 from osml_serving.peers.peers import ITSELF, Peers
 from osml_serving.peers.relay import relay, until_gone

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import httpx
 import msgspec
 
+from osml_serving.addresses.peer import Address, Wanted, addresses_of
 from osml_serving.errors import ErrorEnvelope
 from osml_serving.log import Log
-from osml_serving.peers.address import Address, Wanted, addresses_of
 from osml_serving.view.broker import MAX_VIEWERS
 
 PEER, SIBLING = "osml-peer", "osml-sibling"

@@ -14,11 +14,11 @@ from pathlib import Path
 from types import FrameType
 
 from osml.base.failure import Failure
+from osml_serving.addresses.place import socket_of
 from osml_serving.log import Log
 from osml_serving.server import listen
 from osml_serving.settings import Settings, as_environment
 from osml_serving.workers import probe
-from osml_serving.workers.place import socket_of
 
 LOOK_S = 0.2
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 30.0  # before a worker that ended is started again

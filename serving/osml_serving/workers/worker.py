@@ -9,9 +9,9 @@ import threading
 from pathlib import Path
 
 from osml.base.failure import Failure
+from osml_serving.addresses.place import Place
 from osml_serving.settings import load_settings
 from osml_serving.start import start
-from osml_serving.workers.place import Place
 
 
 def _stop_with_parent() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from osml_serving.addresses.peer import Address, addresses_of, parse
 from osml_serving.api.messages import FleetEvents, NodeList
-from osml_serving.peers.address import Address, addresses_of, parse
 from osml_serving.peers.merge import merge_events, merge_nodes
 from osml_serving.settings import load_settings
 from osml_serving.view.happenings import Event

@@ -20,13 +20,13 @@ from msgspec.structs import replace
 from osml_serving.api.messages import RolloutDocument
 from osml_serving.example import EXAMPLE
 from osml_serving.log import Log
+from osml_serving.peers.worker_merge import merge_rollout
+from osml_serving.peers.worker_metrics import merge_metrics
 from osml_serving.rollout.judge import ArmFigures
 from osml_serving.rollout.rollout import CanaryState
 from osml_serving.settings import as_environment, load_settings
 from osml_serving.shadow.tally import ShadowSums
 from osml_serving.workers import probe
-from osml_serving.workers.merge import merge_rollout
-from osml_serving.workers.metrics_layer import merge_metrics
 from osml_serving.workers.supervisor import Supervisor
 
 from osml.base.failure import Failure, InputError

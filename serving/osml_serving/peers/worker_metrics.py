@@ -9,10 +9,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, gen
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from osml_serving.addresses.place import Place, number_of
 from osml_serving.headers import header_of
 from osml_serving.metrics import Metrics
 from osml_serving.peers.peers import Peers
-from osml_serving.workers.place import Place, number_of
 
 PATH = "/metrics"
 _SAMPLE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(\{)?")

@@ -1,0 +1,1 @@
+"""Where other servers and workers are found."""
