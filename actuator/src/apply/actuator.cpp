@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "apply/node_state.h"
-#include "base/clock.h"
 #include "base/number.h"
 #include "base/trust.h"
 #include "base/units.h"
@@ -99,6 +98,7 @@ const Discovered& Actuator::discovered() const { return state_->discovered; }
 const std::optional<MbaCurve>& Actuator::curve() const { return state_->curve; }
 const TargetBook& Actuator::targets() const { return state_->targets; }
 void Actuator::take_targets(TargetNews news) { state_->take_targets(std::move(news)); }
+InterruptReport Actuator::interrupts() const { return state_->interrupt_report(); }
 const PodFinder::Calls* Actuator::kubelet() const { return state_->locator.kubelet(); }
 
 Result<std::vector<Assignment>> Actuator::read() {
@@ -160,12 +160,16 @@ Outcome Actuator::apply(const Decision& decision, bool dry_run, const std::vecto
   }
   auto wanted = state_->wanted_of(present);
   if (const Status clocks = state_->add_clock_limits(wanted); !clocks) return failed(clocks.error());
+  if (const Status added = state_->add_interrupts(wanted); !added) return failed(added.error());
   const auto changes = state_->prepare(wanted);
   if (!changes) return failed(changes.error());
   std::vector<Change> plain;
   for (const Prepared& prepared : *changes) plain.push_back(prepared.change);
   const std::vector<Step> steps = plan(plain, {state_->platform.min_way_bits, state_->platform.sparse_masks});
-  if (dry_run) return finish({decision.seq, OutcomeStatus::DryRun, lines_of(*changes, steps), std::nullopt});
+  if (dry_run) {
+    state_->note_interrupt_plan(wanted);
+    return finish({decision.seq, OutcomeStatus::DryRun, lines_of(*changes, steps), std::nullopt});
+  }
   if (steps.empty()) {
     if (!state_->give_up_undoing().empty()) {
       if (const Status saved = state_->keep_journal(); !saved) return failed(saved.error());
@@ -193,19 +197,21 @@ Status Actuator::reconcile() {
   Status monitored = state_->monitor_only_groups();
   Status followed = state_->follow_tasks();
   Status clocked = state_->follow_clocks();
+  Status interrupts = state_->follow_interrupts();
   if (!undone) return undone;
   if (!kept) return kept;
   if (!left) return left;
   if (!again) return again;
   if (!anew) return anew;
   if (!monitored) return monitored;
-  return followed ? clocked : followed;
+  if (!followed) return followed;
+  return clocked ? interrupts : clocked;
 }
 
 Result<ContainerAnswer> Actuator::hear_of(const ContainerQuestion& question) {
   if (state_->options.read_only) return read_only();
   Locator& locator = state_->locator;
-  locator.hear_of(question, monotonic_s() * state_->config->time_scale);
+  locator.hear_of(question, state_->node_time_s());
   ContainerAnswer answer{question.number, locator.service_of(question), ""};
   if (answer.service.empty() && state_->may_become_service(question.pod_uid)) {
     if (Status seen = look(); !seen) return seen.error();
@@ -245,6 +251,8 @@ Status Actuator::restore() {
   const bool nothing = state_->journal.originals.empty() && state_->journal.applied.empty();
   if (nothing && !given_up && !state_->journal_unsaved) return done();
   state_->journal.applied.clear();
+  state_->interrupts.held.clear();
+  state_->interrupts.plan.clear();
   Status back = state_->restore_saved(state_->journal.originals);
   if (Status saved = state_->keep_journal(); !saved) return saved;
   return back;

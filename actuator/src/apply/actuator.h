@@ -18,6 +18,7 @@
 #include "locate/place.h"
 #include "locate/pod_finder.h"
 #include "locate/target_book.h"
+#include "node/interrupts.h"
 #include "node/mechanisms.h"
 
 namespace osml {
@@ -73,6 +74,9 @@ class Actuator {
   // the next look() or reconcile().
   [[nodiscard]] const TargetBook& targets() const;
   void take_targets(TargetNews news);
+
+  // As of the last apply() or reconcile().
+  [[nodiscard]] InterruptReport interrupts() const;
 
   // How asking the kubelet went; null where it is not asked.
   [[nodiscard]] const PodFinder::Calls* kubelet() const;

@@ -25,9 +25,9 @@ std::map<std::string, Wanted> Actuator::State::wanted_of(const Decision& decisio
 
 // A guest has the ways of its host.
 std::map<std::string, Wanted> Actuator::State::last_decided() const {
-  std::map<std::string, Wanted> last;
+  std::map<std::string, Wanted> last = applied_values();
   for (const Applied& applied : journal.applied) {
-    Wanted& values = last[applied.service] = applied.values;
+    Wanted& values = last[applied.service];
     const auto tasks = values.find(Aspect::Tasks);
     if (tasks == values.end()) continue;
     for (const Applied& host : journal.applied) {

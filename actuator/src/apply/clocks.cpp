@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "apply/node_state.h"
-#include "apply/restore.h"
 #include "base/number.h"
 
 namespace osml {
@@ -21,30 +20,7 @@ bool is_held_down(const std::string& mhz, const std::string& wanted) {
   return now && limit && *now < *limit * much;
 }
 
-std::vector<ClockUser> users_of(const std::vector<KnobSet>& services, const std::map<std::string, Wanted>& wanted) {
-  std::vector<ClockUser> users;
-  for (const KnobSet& set : services) {
-    if (set.absent) continue;
-    ClockUser& user = users.emplace_back();
-    const auto named = wanted.find(set.service);
-    if (named == wanted.end()) continue;
-    for (const auto& [aspect, value] : named->second) {
-      if (aspect == Aspect::Clock) user.mhz = parse_unsigned(value);
-      if (aspect != Aspect::Cpus) continue;
-      if (const auto cpus = parse_cpulist(value)) user.cpus = *cpus;
-    }
-  }
-  return users;
-}
-
 }  // namespace
-
-std::vector<const KnobSet*> Actuator::State::all_knobs() const {
-  std::vector<const KnobSet*> all;
-  for (const KnobSet& set : knobs) all.push_back(&set);
-  for (const KnobSet& set : clocks.knobs) all.push_back(&set);
-  return all;
-}
 
 void Actuator::State::add_clocks(Platform& now) {
   if (clocks.domains.empty()) {
@@ -67,7 +43,7 @@ void Actuator::State::add_clocks(Platform& now) {
 
 Status Actuator::State::add_clock_limits(std::map<std::string, Wanted>& wanted) const {
   if (clocks.knobs.empty()) return done();
-  const auto limits = clock_limits(clocks.domains, users_of(knobs, wanted));
+  const auto limits = clock_limits(clocks.domains, users_of(wanted));
   for (const KnobSet& set : clocks.knobs) {
     Wanted& values = wanted[set.service];
     const auto mhz = limits.find(set.service);
@@ -98,7 +74,7 @@ Status Actuator::State::follow_clocks() {
   for (const KnobSet& set : clocks.knobs) {
     const auto value = limits->find(set.service);
     const bool limited = value != limits->end();
-    const Status followed = limited ? keep_clock(set, value->second) : release_clock(set);
+    const Status followed = limited ? keep_part(set, value->second) : release_part(set);
     if (first && !followed) first = followed.error().wrap(set.service);
     if (!limited) continue;
     const auto now = set.find(Aspect::Clock)->read();
@@ -113,31 +89,8 @@ Status Actuator::State::follow_clocks() {
   return first;
 }
 
-// What was found is in the journal before anything is written.
-Status Actuator::State::keep_clock(const KnobSet& set, const std::string& mhz) {
-  Knob& knob = *set.find(Aspect::Clock);
-  if (journal.find(set.name(knob)) == nullptr) {
-    if (Status noted = note_originals({{set.service, {{Aspect::Clock, mhz}}}}); !noted) return noted;
-    if (Status saved = keep_journal(); !saved) return saved;
-  }
-  return knob.reconcile(mhz);
-}
-
-// A domain that is offline keeps its entry until it is back.
-Status Actuator::State::release_clock(const KnobSet& set) {
-  Knob& knob = *set.find(Aspect::Clock);
-  const KnobName name = set.name(knob);
-  const Saved* saved = journal.find(name);
-  if (saved == nullptr) return done();
-  const Status back = put_back(knob, saved->snapshot);
-  if (!back) return back.error().kind == ErrorKind::Busy ? done() : back;
-  std::erase_if(journal.originals, [&](const Saved& one) { return same_knob(one.name, name); });
-  return keep_journal();
-}
-
 Result<ClockLimits> Actuator::State::clocks_in_force() const {
-  std::map<std::string, Wanted> wanted;
-  for (const Applied& applied : journal.applied) wanted[applied.service] = applied.values;
+  auto wanted = applied_values();
   if (Status known = add_clock_limits(wanted); !known) return known.error();
   ClockLimits limits;
   for (const KnobSet& set : clocks.knobs) {

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "domain/forms.h"
-#include "levers/cpufreq.h"
 
 namespace osml {
 
@@ -34,11 +33,8 @@ Json to_json(const Match& match) {
 }
 
 Json to_json(const Roots& roots) {
-  return {{"resctrl", roots.resctrl.string()},
-          {"cgroup", roots.cgroup.string()},
-          {"proc", roots.proc.string()},
-          {"sysfs", roots.sysfs.string()},
-          {"disks", roots.disks}};
+  return {{"resctrl", roots.resctrl.string()}, {"cgroup", roots.cgroup.string()}, {"proc", roots.proc.string()},
+          {"sysfs", roots.sysfs.string()},     {"irq", roots.irq.string()},       {"disks", roots.disks}};
 }
 
 Json to_json(const std::vector<Saved>& list) {
@@ -76,7 +72,7 @@ Json::other_error nonsense(const std::string& what, const Json& json) {
 
 std::string service_of(const Json& json) {
   std::string service = json.at("service").get<std::string>();
-  if (!is_name(service) && !is_clock_part(service))
+  if (!is_name(service) && !is_machine_part(service))
     throw nonsense("no name of a service: " + json.at("service").dump(), json);
   return service;
 }
@@ -97,6 +93,7 @@ Roots roots_of(const Json& json) {
                  json.at("proc").get<std::string>(), json.at("sysfs").get<std::string>()};
   if (json.contains("disks"))
     roots.disks = json.at("disks").get<std::vector<std::string>>();  // an older journal has none
+  roots.irq = json.value("irq", "");
   return roots;
 }
 

@@ -55,6 +55,7 @@ Status Actuator::State::refresh() {
   Platform now = make_platform(*config, topology, resctrl_info(), quota);
   add_levers(now, *config, knobs);
   add_clocks(now);
+  look_for_interrupts();
   set_group_room(now);
   if (!curve) {
     auto read = read_curve(*config, resctrl);
@@ -65,7 +66,7 @@ Status Actuator::State::refresh() {
   mechanisms = probe_mechanisms(*config, resctrl, knobs);
   missing = missing_of(mechanisms);
   if (auto placement = probe_placement(*config, now)) mechanisms.push_back(std::move(*placement));
-  for (LeverState& lever : probe_levers(*config, mechanisms, knobs, clocks)) {
+  for (LeverState& lever : probe_levers(*config, mechanisms, knobs, clocks, interrupts.found)) {
     if (lever.switched_on && !lever.mechanism.available) missing[lever.mechanism.name] = lever.mechanism.reason;
     mechanisms.push_back(std::move(lever.mechanism));
   }
@@ -110,8 +111,10 @@ void Actuator::State::follow_pods() {
   discovered = std::move(now);
 }
 
+double Actuator::State::node_time_s() const { return monotonic_s() * config->time_scale; }
+
 Status Actuator::State::look() {
-  locator.ask(monotonic_s() * config->time_scale);
+  locator.ask(node_time_s());
   follow_pods();
   Status seen = refresh();
   excused.clear();

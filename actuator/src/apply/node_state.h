@@ -18,12 +18,25 @@
 #include "locate/locator.h"
 #include "locate/target_book.h"
 #include "node/clocks.h"
+#include "node/interrupts.h"
 #include "node/knobs.h"
 #include "node/platform.h"
+#include "plan/cpu_user.h"
 
 namespace osml {
 
 using ClockLimits = std::map<std::string, std::string>;  // MHz, by domain
+
+// Times are node time.
+struct InterruptState {
+  Interrupts found;
+  double look_again_s = 0;
+  double set_again_s = 0;                   // what others wrote
+  InterruptNames refused;                   // the kernel lets nobody move these
+  std::map<std::string, std::string> held;  // part -> the CPUs that the agent set
+  std::uint64_t moved_by_others = 0;
+  std::string plan;  // of the last decision, in words
+};
 
 struct Actuator::State {
   State(Config configuration, ActuatorOptions with)
@@ -56,6 +69,7 @@ struct Actuator::State {
   std::set<std::string> excused;  // services that were not there when the last observation was made
   std::vector<KnobSet> knobs;     // of the services, in the order of `places`
   Clocks clocks;                  // of the CPUs; without domains they are looked for at the next refresh()
+  InterruptState interrupts;
   std::vector<Mechanism> mechanisms;
   std::map<std::string, std::string> missing;
   std::string healed;
@@ -78,6 +92,7 @@ struct Actuator::State {
   void take_targets(TargetNews news);
   // Whether a service may come of this pod.
   [[nodiscard]] bool may_become_service(const std::string& pod_uid);
+  [[nodiscard]] double node_time_s() const;
   // refresh(), for an observation: decisions that come of it need not name those who are absent now.
   Status look();
   // Looks once more, with what the journal knows of places.
@@ -129,8 +144,6 @@ struct Actuator::State {
   Status add_clock_limits(std::map<std::string, Wanted>& wanted) const;
   // Domains follow the services on their CPUs, and CPUs that come back.
   Status follow_clocks();
-  Status release_clock(const KnobSet& set);
-  Status keep_clock(const KnobSet& set, const std::string& mhz);
   // What a domain gets for a limit of so many MHz; nothing where that is no limit.
   [[nodiscard]] Result<std::optional<std::string>> clock_value(const KnobSet& set, std::uint64_t mhz) const;
   // The clock that a service may reach, MHz, where the agent limits all its CPUs.
@@ -138,8 +151,23 @@ struct Actuator::State {
                                                       const Result<ClockLimits>& in_force) const;
   // What the last decision set.
   [[nodiscard]] Result<ClockLimits> clocks_in_force() const;
-  // What transactions can set: the knobs of the services, then those of clock domains.
+  // What transactions can set: the knobs of the services, then those of clock domains and of interrupts.
   [[nodiscard]] std::vector<const KnobSet*> all_knobs() const;
+  // Services that are there, with the CPUs and the clock that they get.
+  [[nodiscard]] std::vector<CpuUser> users_of(const std::map<std::string, Wanted>& wanted) const;
+  // What the last decision set, by service.
+  [[nodiscard]] std::map<std::string, Wanted> applied_values() const;
+  // Between decisions, of a clock domain or an interrupt: it has the value, or it is as found.
+  Status keep_part(const KnobSet& set, const std::string& value);
+  Status release_part(const KnobSet& set);
+  void look_for_interrupts();
+  // Adds each interrupt to what the services get: with its CPUs, or with nothing where it is to be as found.
+  Status add_interrupts(std::map<std::string, Wanted>& wanted) const;
+  void note_interrupt_plan(const std::map<std::string, Wanted>& wanted);
+  [[nodiscard]] InterruptReport interrupt_report() const;
+  Status leave_interrupts();
+  // Interrupts follow the services on their CPUs.
+  Status follow_interrupts();
   // Without the assignments of services that are not there.
   [[nodiscard]] Decision about_present(const Decision& decision) const;
   // What the knobs get: an assignment in the kernel's units.
@@ -147,7 +175,7 @@ struct Actuator::State {
 
   // What each service's knobs get, with groups shared where there are too few.
   [[nodiscard]] std::map<std::string, Wanted> wanted_of(const Decision& decision) const;
-  // What the last decision set, by service.
+  // The same, with the ways of the host for a guest.
   [[nodiscard]] std::map<std::string, Wanted> last_decided() const;
   // One sentence where the decision needs more cache groups than there are.
   [[nodiscard]] std::optional<std::string> groups_refusal(const Decision& decision) const;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "apply/node_state.h"
-#include "levers/cpufreq.h"
 
 namespace osml {
 
@@ -50,6 +49,9 @@ Result<std::optional<Prepared>> Actuator::State::change_of(const KnobSet& set, K
   const auto value = values.find(knob.aspect());
   if (value != values.end()) {
     if (is_held(limits, set.service, knob, value->second)) return std::optional<Prepared>();
+    // Somebody else moved it since: follow_interrupts() says how often it is set again.
+    const auto held = interrupts.held.find(set.service);
+    if (held != interrupts.held.end() && held->second == value->second) return std::optional<Prepared>();
     return to_set(set.service, knob, value->second);
   }
   const std::string* found = keeps_group(knob.aspect()) ? nullptr : found_of(journal, set, knob);
@@ -108,13 +110,16 @@ Status Actuator::State::settle(const std::map<std::string, Wanted>& wanted) {
 
 void Actuator::State::remember(const std::map<std::string, Wanted>& wanted) {
   journal.applied.clear();
+  note_interrupt_plan(wanted);
   for (const KnobSet* each : all_knobs()) {
     const KnobSet& set = *each;
     const auto named = wanted.find(set.service);
     if (named == wanted.end()) continue;
     const Wanted& values = named->second;
-    // What a domain gets follows from the services.
-    if (!is_clock_part(set.service)) {
+    const auto cpus = values.find(Aspect::Cpus);
+    if (is_interrupt_part(set.service) && cpus != values.end()) interrupts.held[set.service] = cpus->second;
+    // What a part of the machine gets follows from the services.
+    if (!is_machine_part(set.service)) {
       journal.applied.push_back({set.service, set.match, !set.absent, set.cgroup_inode, values});
     }
     std::erase_if(journal.originals, [&](const Saved& saved) {  // as found again, so it is nothing of ours any more

@@ -10,7 +10,6 @@
 #include "bandwidth/brake.h"
 #include "base/lock.h"
 #include "base/trust.h"
-#include "levers/cpufreq.h"
 
 namespace osml {
 
@@ -24,7 +23,7 @@ std::string boot_id(const Roots& roots) {
 
 bool is_budget(const Saved& saved) { return saved.name.backend == "regulator"; }
 
-bool is_clock(const Saved& saved) { return is_clock_part(saved.name.service); }
+bool is_of_machine(const Saved& saved) { return is_machine_part(saved.name.service); }
 
 }  // namespace
 
@@ -89,9 +88,9 @@ Status Actuator::State::heal() {
   if (!tree) return tree.error();
   const std::size_t steps = journal.pending.size();
   const Status undone = restore_all(journal.pending, roots_to_restore(), resctrl);
-  // CPUs may be offline for long. follow_clocks() sets their clock when they are back, and what was found of it stays
-  // among the originals.
-  const std::size_t later = std::erase_if(journal.pending, is_clock);
+  // CPUs may be offline for long. follow_clocks() and follow_interrupts() set what belongs to them when they are back,
+  // and what was found of it stays among the originals.
+  const std::size_t later = std::erase_if(journal.pending, is_of_machine);
   if (Status saved = keep_journal(); !saved) return saved;
   if (!journal.pending.empty()) return undone.error().wrap("cannot undo the interrupted transaction");
   if (later > 0) say(undone.error().message);
@@ -124,7 +123,8 @@ void Actuator::State::forget_undoing(const std::vector<Saved>& all, const std::v
 
 bool Actuator::State::is_stray(const KnobName& name) const {
   const auto of_name = [&](const KnobSet& one) { return one.service == name.service; };
-  if (is_clock_part(name.service)) return std::none_of(clocks.knobs.begin(), clocks.knobs.end(), of_name);
+  const std::vector<KnobSet>& parts = is_interrupt_part(name.service) ? interrupts.found.knobs : clocks.knobs;
+  if (is_machine_part(name.service)) return std::none_of(parts.begin(), parts.end(), of_name);
   const auto set = std::find_if(knobs.begin(), knobs.end(), of_name);
   const bool group_of_service = name.backend == "resctrl" && name.aspect != Aspect::Tasks;
   if (group_of_service && hosts_others(name.service)) return false;

@@ -1,9 +1,10 @@
 // One thing that can be set on this machine: the CPU set of a service, its quota, its way mask... or the clock of a
-// domain of CPUs. Every mechanism implements this contract, so that planning, journal, read-back, undo and restore are
-// written once for all of them.
+// domain of CPUs, or the CPUs of an interrupt. Every mechanism implements this contract, so that planning, journal,
+// read-back, undo and restore are written once for all of them.
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -51,6 +52,10 @@ class Knob {
   [[nodiscard]] virtual bool accepts(const std::string& read, const std::string& wanted) const {
     return same(read, wanted);
   }
+
+  // Why the kernel refused the last write() though that said Done: it was no fault of what was wanted, and the value
+  // stays as it was. None where the kernel took it.
+  [[nodiscard]] virtual std::optional<Error> refused() const { return std::nullopt; }
 
   // Everything needed to put back what is there now; opaque to everybody else, kept in the journal. Text, UTF-8.
   virtual Result<std::string> snapshot() = 0;

@@ -29,6 +29,8 @@ struct Roots {
   fs::path docker = "/var/lib/docker";
   // Names in <sysfs>/block that disk_iops limits; empty = every disk that is hardware.
   std::vector<std::string> disks = {};
+  // Numbers of interrupts; empty = irq below proc.
+  fs::path irq = {};
   // Where the budgets of the software regulator are kept (below state_dir); empty = it is off.
   fs::path budgets = {};
 
@@ -57,9 +59,11 @@ struct LeversConfig {
   bool disk = false;
   bool realtime = false;
   bool frequency = false;
-  bool idle = false;                        // jobs get cpu.idle while the agent manages the node
-  std::optional<std::uint64_t> memory_mib;  // of all services together; absent = nine tenths of the memory
-  std::optional<std::uint64_t> disk_iops;   // reads a second of all services together
+  bool idle = false;                         // jobs get cpu.idle while the agent manages the node
+  bool interrupts = false;                   // of devices are kept off the CPUs of services
+  std::vector<std::string> interrupt_names;  // those that may be moved, "nvme*" of several; empty = all
+  std::optional<std::uint64_t> memory_mib;   // of all services together; absent = nine tenths of the memory
+  std::optional<std::uint64_t> disk_iops;    // reads a second of all services together
 
   bool operator==(const LeversConfig&) const = default;
 };

@@ -38,6 +38,24 @@ void read_disks(YamlSection& section, std::vector<std::string>& disks) {
   }
 }
 
+// As in /proc/interrupts; the kernel makes directories of them.
+bool is_interrupt_name(const std::string& name) {
+  constexpr std::size_t longest = 127;
+  return !name.empty() && name.size() <= longest &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) { return c != '/' && std::iscntrl(c) == 0; });
+}
+
+void read_interrupt_names(YamlSection& section, std::vector<std::string>& names) {
+  const YAML::Node list = section.child("interrupt_names");
+  if (!list.IsDefined()) return;
+  constexpr const char* expected = "a list of names in /proc/interrupts, such as [\"nvme*\", eth0]";
+  if (!list.IsSequence() || list.size() == 0) return section.wrong("interrupt_names", expected);
+  for (const YAML::Node& name : list) {
+    if (!name.IsScalar() || !is_interrupt_name(name.Scalar())) return section.wrong("interrupt_names", expected);
+    names.push_back(name.Scalar());
+  }
+}
+
 std::optional<std::uint64_t> whole(const std::optional<double>& number) {
   return number ? std::optional(static_cast<std::uint64_t>(*number)) : std::nullopt;
 }
@@ -75,13 +93,14 @@ ServerConfig read_server(const YAML::Node& node, const fs::path& base, Problems&
 }
 
 Roots read_roots(const YAML::Node& node, const fs::path& base, Problems& problems) {
-  YamlSection section(node, "roots", problems, {"resctrl", "cgroup", "proc", "sysfs", "docker"});
+  YamlSection section(node, "roots", problems, {"resctrl", "cgroup", "proc", "sysfs", "docker", "irq"});
   Roots roots;
   roots.resctrl = section.file("resctrl", base).value_or(roots.resctrl);
   roots.cgroup = section.file("cgroup", base).value_or(roots.cgroup);
   roots.proc = section.file("proc", base).value_or(roots.proc);
   roots.sysfs = section.file("sysfs", base).value_or(roots.sysfs);
   roots.docker = section.file("docker", base).value_or(roots.docker);
+  roots.irq = section.file("irq", base).value_or(roots.irq);
   return roots;
 }
 
@@ -120,7 +139,8 @@ BandwidthConfig read_bandwidth(const YAML::Node& node, const fs::path& base, Pro
 
 LeversConfig read_levers(const YAML::Node& node, Roots& roots, Problems& problems) {
   YamlSection section(node, "levers", problems,
-                      {"memory", "memory_mib", "disk", "disk_iops", "disks", "realtime", "frequency", "idle"});
+                      {"memory", "memory_mib", "disk", "disk_iops", "disks", "realtime", "frequency", "idle",
+                       "interrupts", "interrupt_names"});
   LeversConfig levers;
   const auto is_on = [&](const char* key) { return section.choice(key, {"on", "off"}).value_or("off") == "on"; };
   levers.memory = is_on("memory");
@@ -128,6 +148,8 @@ LeversConfig read_levers(const YAML::Node& node, Roots& roots, Problems& problem
   levers.realtime = is_on("realtime");
   levers.frequency = is_on("frequency");
   levers.idle = is_on("idle");
+  levers.interrupts = is_on("interrupts");
+  read_interrupt_names(section, levers.interrupt_names);
   levers.memory_mib = whole(section.number("memory_mib", memory_range));
   levers.disk_iops = whole(section.number("disk_iops", iops_range));
   read_disks(section, roots.disks);

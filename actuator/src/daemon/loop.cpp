@@ -38,6 +38,11 @@ void Loop::remember(Memory memory, double now_s) {
 
 void Loop::turn(double now_s) {
   report_ = {};
+  take_turn(now_s);
+  note_interrupts();
+}
+
+void Loop::take_turn(double now_s) {
   reconcile();
   const Observation observation = observe(now_s);
   if (observation.services.empty()) {
@@ -208,6 +213,15 @@ void Loop::note_infeasible(const Decision& decision) {
   for (const std::string& service : decision.infeasible_services) {
     if (place_of(machine_->places(), service) != nullptr) report_.infeasible_services.push_back(service);
   }
+}
+
+void Loop::note_interrupts() {
+  report_.interrupts = machine_->interrupts();
+  const std::string& plan = report_.interrupts.plan;
+  if (plan == interrupt_plan_) return;
+  const char* would = dry_run_ ? "interrupts would be moved" : "interrupts are kept off the CPUs of services";
+  spdlog::info("{}: {}", would, plan.empty() ? "none, all stay as found" : plan);
+  interrupt_plan_ = plan;
 }
 
 void Loop::note_missing(const std::map<std::string, std::string>& missing) {

@@ -50,6 +50,7 @@ class Loop {
   void remember(Memory memory, double now_s);
 
  private:
+  void take_turn(double now_s);
   void reconcile();
   Observation observe(double now_s);
   void note_absent();
@@ -58,6 +59,7 @@ class Loop {
   void idle(double now_s);
   void note_targets(const std::vector<Service>& services);
   void note_infeasible(const Decision& decision);
+  void note_interrupts();
   void note_missing(const std::map<std::string, std::string>& missing);
   Answer ask(const Observation& observation);
   void obey(const Decision& decision, const std::vector<Assignment>& before, double now_s);
@@ -91,6 +93,7 @@ class Loop {
   BandwidthWatch bandwidth_watch_;
   std::string reconcile_error_;  // as told last
   std::string infeasible_;       // as told last
+  std::string interrupt_plan_;   // as told last
   std::string undone_;           // why the last decision was not applied, as told last
   std::string release_error_;    // as told last
   TurnReport report_;

@@ -22,6 +22,7 @@ class Machine {
   [[nodiscard]] virtual const Platform& platform() const = 0;
   [[nodiscard]] virtual const std::map<std::string, std::string>& missing() const = 0;
   [[nodiscard]] virtual const std::vector<Place>& places() const = 0;
+  [[nodiscard]] virtual InterruptReport interrupts() const { return {}; }
   virtual Result<std::vector<Assignment>> read() = 0;
   // `held`: what a dry run supposes to be in force.
   virtual Outcome apply(const Decision& decision, bool dry_run, const std::vector<Assignment>& held) = 0;
@@ -37,6 +38,7 @@ class ActuatorMachine : public Machine {
   [[nodiscard]] const Platform& platform() const override { return actuator_->platform(); }
   [[nodiscard]] const std::map<std::string, std::string>& missing() const override { return actuator_->missing(); }
   [[nodiscard]] const std::vector<Place>& places() const override { return actuator_->places(); }
+  [[nodiscard]] InterruptReport interrupts() const override { return actuator_->interrupts(); }
   Result<std::vector<Assignment>> read() override { return actuator_->read(); }
   Outcome apply(const Decision& decision, bool dry_run, const std::vector<Assignment>& held) override {
     return actuator_->apply(decision, dry_run, held);

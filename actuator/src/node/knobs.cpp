@@ -7,6 +7,7 @@
 #include "levers/cpu_idle.h"
 #include "levers/cpufreq.h"
 #include "levers/io_max.h"
+#include "levers/irq.h"
 #include "levers/memory_high.h"
 #include "levers/priority.h"
 #include "resctrl/group.h"
@@ -108,6 +109,8 @@ void choose_levers(KnobSet& set, const Config& config, const std::optional<resct
 
 }  // namespace
 
+bool is_machine_part(std::string_view name) { return is_clock_part(name) || is_interrupt_part(name); }
+
 bool same_knob(const KnobName& a, const KnobName& b) {
   if (a.service != b.service || a.aspect != b.aspect || a.backend != b.backend) return false;
   if (a.backend == "resctrl" && a.aspect != Aspect::Tasks) return true;
@@ -138,6 +141,9 @@ std::unique_ptr<Knob> make_knob(const KnobName& name, const Roots& roots, const 
   }
   if (name.backend == "cpufreq" && name.aspect == Aspect::Clock && is_clock_part(name.service)) {
     return std::make_unique<ClockKnob>(roots, name.service);
+  }
+  if (name.backend == "irq" && name.aspect == Aspect::Cpus && is_interrupt_part(name.service)) {
+    return std::make_unique<InterruptKnob>(roots, name.service);
   }
   if (name.backend == "affinity" && name.aspect == Aspect::Cpus) {
     return std::make_unique<AffinityKnob>(roots, name.match);

@@ -17,12 +17,15 @@ namespace osml {
 
 // What names a knob in the journal.
 struct KnobName {
-  std::string service;  // of the clock: a domain (is_clock_part)
+  std::string service;  // or a part of the machine (is_machine_part)
   Aspect aspect = Aspect::Cpus;
-  std::string backend;  // cgroup2 | cgroup2-idle | cgroup1 | affinity | resctrl | regulator | sched | cpufreq
+  std::string backend;  // cgroup2 | cgroup2-idle | cgroup1 | affinity | resctrl | regulator | sched | cpufreq | irq
   Match match;
   std::optional<std::uint64_t> cgroup_inode;  // of that cgroup; a later one at the same path is another
 };
+
+// What belongs to no service stands in the place of one: a clock domain or an interrupt.
+bool is_machine_part(std::string_view name);
 
 // Whether both set the same thing. A group of resctrl belongs to a service, whoever its tasks are.
 bool same_knob(const KnobName& a, const KnobName& b);

@@ -77,7 +77,8 @@ Mechanism disks(const Roots& roots) {
 }  // namespace
 
 std::vector<LeverState> probe_levers(const Config& config, const std::vector<Mechanism>& mechanisms,
-                                     const std::vector<KnobSet>& knobs, const Clocks& clocks) {
+                                     const std::vector<KnobSet>& knobs, const Clocks& clocks,
+                                     const Interrupts& interrupts) {
   const LeversConfig& on = config.levers;
   const Mechanism priority = of_trial("sched_policy", PriorityKnob(config.roots, {}).probe(), "sched_setscheduler");
   return {idle(config, knobs),
@@ -87,6 +88,7 @@ std::vector<LeverState> probe_levers(const Config& config, const std::vector<Mec
           lever("memory.high", "levers.memory", on.memory, Aspect::Memory,
                 of_cgroup2("memory.high", "memory", config.roots), knobs),
           lever("io.max", "levers.disk", on.disk, Aspect::Disk, disks(config.roots), knobs),
+          lever("irq", "levers.interrupts", on.interrupts, Aspect::Cpus, interrupts.mechanism, {}),
           never_set("network", "shares of the network", "by hand: tc qdisc"),
           as_mechanism("l3", "llc_ways", mechanisms)};
 }

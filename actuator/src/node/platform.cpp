@@ -150,11 +150,18 @@ std::optional<std::uint64_t> memory_of_services(const Roots& roots) {
 
 }  // namespace
 
-Result<CpuSet> usable_cpus(const Config& config) {
-  const auto text = read_text(cpu_directory(config.roots) / "online");
+Result<CpuSet> online_cpus(const Roots& roots) {
+  const fs::path file = cpu_directory(roots) / "online";
+  const auto text = read_text(file);
   if (!text) return text.error();
   auto online = parse_cpulist(*text);
-  if (!online) return online.error().wrap((cpu_directory(config.roots) / "online").string());
+  return online ? online : online.error().wrap(file.string());
+}
+
+Result<CpuSet> usable_cpus(const Config& config) {
+  auto online = online_cpus(config.roots);
+  if (!online) return online;
+  const std::string all = format_cpulist(*online);
   if (config.cpu.cpus) {
     const auto allowed = parse_cpulist(*config.cpu.cpus);
     if (!allowed) return allowed.error().wrap("cpu.cpus");
@@ -162,7 +169,7 @@ Result<CpuSet> usable_cpus(const Config& config) {
   }
   if (online->empty()) {
     return Error{ErrorKind::Input,
-                 "cpu.cpus: none of '" + config.cpu.cpus.value_or("") + "' is online; expected CPUs of " + *text, 0};
+                 "cpu.cpus: none of '" + config.cpu.cpus.value_or("") + "' is online; expected CPUs of " + all, 0};
   }
   return online;
 }

@@ -15,6 +15,7 @@
 
 namespace osml {
 
+Result<CpuSet> online_cpus(const Roots& roots);
 // CPUs that may be handed out: online and, where the operator names some, among those. Input where nothing is left.
 Result<CpuSet> usable_cpus(const Config& config);
 

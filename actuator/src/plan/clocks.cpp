@@ -5,11 +5,11 @@
 namespace osml {
 
 std::map<std::string, std::uint64_t> clock_limits(const std::vector<ClockDomain>& domains,
-                                                  const std::vector<ClockUser>& users) {
+                                                  const std::vector<CpuUser>& users) {
   constexpr std::uint64_t unlimited = UINT64_MAX;
   std::map<unsigned, std::uint64_t> of_cpu;
   std::uint64_t everywhere = 0;  // of the services that may run on each CPU
-  for (const ClockUser& user : users) {
+  for (const CpuUser& user : users) {
     const std::uint64_t mhz = user.mhz.value_or(unlimited);
     if (!user.cpus) everywhere = std::max(everywhere, mhz);
     for (const unsigned cpu : user.cpus.value_or(CpuSet{})) of_cpu[cpu] = std::max(of_cpu[cpu], mhz);

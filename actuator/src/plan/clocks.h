@@ -5,23 +5,16 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/cpuset.h"
 #include "levers/cpufreq.h"
+#include "plan/cpu_user.h"
 
 namespace osml {
 
-// A service that is there.
-struct ClockUser {
-  std::optional<CpuSet> cpus;  // absent = it may run on each
-  std::optional<std::uint64_t> mhz;
-};
-
 // Part -> MHz, of the domains that get a limit.
 std::map<std::string, std::uint64_t> clock_limits(const std::vector<ClockDomain>& domains,
-                                                  const std::vector<ClockUser>& users);
+                                                  const std::vector<CpuUser>& users);
 
 }  // namespace osml

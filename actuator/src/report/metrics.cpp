@@ -87,6 +87,7 @@ void AgentMetrics::turn(const TurnReport& report, double unix_s, double took_s, 
     answers_s_ += *report.server_ms * s_per_ms;
   }
   for (const auto& [service, waited_s] : report.run_delay_s) run_delay_s_[service] += waited_s;
+  moved_interrupts_.see(report.interrupts.moved_by_others);
   last_ = report;
 }
 
@@ -212,6 +213,11 @@ std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) c
   by_label(out, "work", kernel_names, kernel_);
   out.counter("changed_by_others_total", "Times that another program changed a setting of the agent.",
               number(changed_by_others_));
+  out.gauge("interrupts_kept_away", "Interrupts that the agent keeps off the CPUs of services.",
+            number(last_.interrupts.kept_away));
+  out.gauge("interrupts_fixed", "Interrupts that the kernel lets nobody move.", number(last_.interrupts.fixed));
+  out.counter("interrupts_moved_by_others_total", "Interrupts that another program moved, and the agent set again.",
+              number(moved_interrupts_));
   out.gauge("infeasible", "1 if the policy reports that this node cannot satisfy its services.",
             last_.infeasible ? 1 : 0);
   out.gauge("missing", "Measurements and mechanisms that are missing now.", number(last_.missing.size()));

@@ -84,6 +84,7 @@ class AgentMetrics {
   Growth kubelet_good_, kubelet_failed_;
   std::array<Growth, report_results> cluster_reports_;
   Growth merged_events_;
+  Growth moved_interrupts_;
   bool kubelet_up_ = false;
   std::set<std::string> of_pods_;  // services that pods ask for, or asked for and have series yet
   std::size_t found_services_ = 0;
