@@ -66,6 +66,7 @@ def _summary(document: dict[str, Any]) -> str:
         ("p50 within 25 %, prediction", _percent(document["within_25pct_p50"]), ""),
         ("median error of p99", _percent(document["median_error_p99"]), ""),
         ("p99 in its 90 % interval", _percent(document["coverage_90"]), "85 to 95 %"),
+        ("p99 without an upper end of its interval", str(document.get("unbounded_p99", "not counted")), ""),
         ("p95 in its 90 % interval", _percent(document["coverage_90_p95"]), ""),
         ("p50 in its 90 % interval", _percent(document["coverage_90_p50"]), ""),
         (

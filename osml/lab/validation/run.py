@@ -167,12 +167,12 @@ class Validation:
                 least = min(work_of(row) for row in (self._rows[warm.key], *rows))
                 self._measure_fit(cell, service, least if cell.saturated else work)
             rows.append(self._rows[cell.key])
-        first, *fits = self._again([self._rows[warm.key], *rows], service)
+        first, *fits = self._again([self._rows[warm.key], *rows])
         self._fits[service.name] = fits
         self._profiles[service.name] = profile_of(service, first, fits)
         self._say(f"{service.name}: {self._work(service.name):.3f} ms of CPU a request")
 
-    def _again(self, rows: Sequence[Row], service: Service) -> list[Row]:
+    def _again(self, rows: Sequence[Row]) -> list[Row]:
         """Of each fit cell the typical measurement. Those below saturation are measured in several rounds: what else
         the machine does changes from one measurement to the next.
         """
@@ -183,10 +183,8 @@ class Validation:
                     continue
                 again = msgspec.structs.replace(row.cell, repeat=repeat)
                 if again.key not in self._rows:
-                    self._measure(again, Load(row.measured.rate), calibrated=True)
+                    self._keep(self._answered(self._measured(again, Load(row.measured.rate), calibrated=True)))
                 found[row.cell.key].append(self._rows[again.key])
-        if any(row.measured.throughput <= 0.0 for each in found.values() for row in each):
-            raise Failure(f"service '{service.name}' answered no request in one of its calibration cells")
         return [typical(found[row.cell.key]) for row in rows]
 
     def _measure_fit(self, cell: Cell, service: Service, work_ms: float) -> None:
@@ -197,9 +195,7 @@ class Validation:
         rate = design.rate_of(cell, service.threads, work_ms)
         left = ATTEMPTS if cell.saturated else 1
         while True:
-            row = self._measured(cell, Load(min(rate, design.most_rate(cell))), calibrated=True)
-            if row.measured.throughput <= 0.0:
-                raise Failure(f"service '{service.name}' answered no request in cell {cell.key}")
+            row = self._answered(self._measured(cell, Load(min(rate, design.most_rate(cell))), calibrated=True))
             if not cell.saturated or _is_saturated(row, service):
                 self._keep(row)
                 return
@@ -213,9 +209,15 @@ class Validation:
                 if seen.overloaded:  # and its CPUs are idle: the requests do not reach it
                     raise Failure(what)
                 self._say(f"{what}, all that are sent; its work includes what waking up costs")
-                marked = msgspec.structs.replace(seen, noisy=seen.noisy or "the service could not be saturated")
-                self._keep(msgspec.structs.replace(row, measured=marked))
+                self._keep(row)
                 return
+
+    @staticmethod
+    def _answered(row: Row) -> Row:
+        """The row of a calibration cell. Raises Failure where nothing was answered: it is not kept."""
+        if row.measured.throughput <= 0.0:
+            raise Failure(f"service '{row.cell.service}' answered no request in cell {row.cell.key}")
+        return row
 
     @staticmethod
     def _rate(cell: Cell, service: Service, work_ms: float) -> float:

@@ -60,7 +60,7 @@ def document(rows: Sequence[Row], settings: dict[str, Any]) -> dict[str, Any]:
         "unsaturated_calibration_cells": sum(
             row.calibrated and row.cell.saturated and not row.measured.overloaded for row in rows
         ),
-        "noisy_calibration_cells": sum(bool(row.measured.noisy) for row in rows if row.calibrated),
+        "noisy_calibration_cells": _noisy_calibration(rows),
         "unanswered": sum(row.measured.unanswered for row in latencies),
         "within_25pct_with_noisy": _within([row for row in _held_out(rows) if not row.cell.saturated], "p99_ms"),
         "median_width_p99": _median([_width(row) for row in latencies]),
@@ -74,6 +74,7 @@ def document(rows: Sequence[Row], settings: dict[str, Any]) -> dict[str, Any]:
         "throughput_within_10pct": _share([_error(row, "throughput") <= 0.1 for row in throughputs]),
         "cpu_within_10pct": _share([_error(row, "cpu") <= 0.1 for row in latencies]),
         "coverage_90": _coverage(latencies, "p99_ms"),
+        "unbounded_p99": sum(_is_unbounded(_said(row, "p99_ms")) for row in latencies),
         "coverage_90_p50": _coverage(latencies, "p50_ms"),
         "coverage_90_p95": _coverage(latencies, "p95_ms"),
         "coverage_90_throughput": _coverage(throughputs, "throughput"),
@@ -143,12 +144,24 @@ def _simple(rows: Sequence[Row], say: Callable[[Row], float]) -> float | None:
     return _share([relative_error(say(row), row.measured.p99_ms or math.nan) <= QUARTER for row in rows])
 
 
+def _is_unbounded(said: Range) -> bool:
+    """The interval holds everything, so it promises nothing."""
+    return said.value < NEVER_MS <= said.high
+
+
 def _coverage(rows: Sequence[Row], kind: str) -> float | None:
-    """Share of intervals that hold what was measured; None where they are infinite, which hold everything."""
-    said = [_said(row, kind) for row in rows]
-    if any(one.value < NEVER_MS <= one.high for one in said):
-        return None
-    return _share([one.low <= _seen(row, kind) <= one.high for row, one in zip(rows, said, strict=True)])
+    """Share of intervals that hold what was measured, out of those with an end."""
+    said = [(row, one) for row in rows if not _is_unbounded(one := _said(row, kind))]
+    return _share([one.low <= _seen(row, kind) <= one.high for row, one in said])
+
+
+def _noisy_calibration(rows: Sequence[Row]) -> int:
+    """Calibration cells without a quiet measurement."""
+    quiet: dict[str, bool] = {}
+    for row in rows:
+        if row.calibrated:
+            quiet[_conditions(row.cell)] = quiet.get(_conditions(row.cell), False) or not row.measured.noisy
+    return sum(not one for one in quiet.values())
 
 
 def _median(errors: Sequence[float]) -> float | None:

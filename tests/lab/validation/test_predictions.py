@@ -268,6 +268,26 @@ def test_best_possible_is_what_the_truth_itself_would_reach() -> None:
     assert found["two_measurements_agree"]["within_25pct"] < found["within_25pct"] - 0.08
 
 
+def test_an_interval_without_an_end_hides_no_other() -> None:
+    rows = [
+        Row(Cell("redis", 1, None, 0.5, weight=1.0 + k), False, 0.0, measured(p99_ms=3.0 if k else 9.0), predicted(3.0))
+        for k in range(10)
+    ]
+    endless = msgspec.structs.replace(predicted(3.0), p99_ms=Range(3.0, 0.0, 1e9))
+    rows.append(Row(Cell("redis", 1, None, 0.5, weight=0.5), False, 0.0, measured(), endless))
+    found = document(rows, {})
+    assert found["coverage_90"] == 0.9
+    assert found["unbounded_p99"] == 1
+
+
+def test_a_calibration_cell_is_noisy_if_all_its_measurements_are() -> None:
+    cells = [Cell("redis", 1, None, load, repeat=repeat) for load in (0.3, 0.5) for repeat in (0, 1)]
+    noise = ["others", "", "others", "others"]
+    rows = [Row(cell, True, 0.0, measured(noisy=why)) for cell, why in zip(cells, noise, strict=True)]
+    found = document(rows, {})
+    assert (found["calibration_cells"], found["noisy_calibration_cells"]) == (2, 1)
+
+
 def test_some_cells_are_measured_twice_early_and_late() -> None:
     cells = [Cell("redis", 1, None, 0.5, repeat=0, weight=1.0 + k) for k in range(100)]
     found = with_repeats(cells)

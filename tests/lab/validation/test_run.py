@@ -87,7 +87,7 @@ def test_a_service_that_cannot_be_saturated_is_marked_and_told(tmp_path: Path) -
     fit = {cell.key for cell in fit_cells(service_named("redis"), 1.0) if cell.saturated}
     marked = [row for row in rows if row.calibrated and row.cell.key in fit]
     assert marked
-    assert all("saturat" in row.measured.noisy for row in marked)
+    assert {row.measured.noisy for row in marked} == {"all requests were answered: not at saturation"}
 
 
 def test_calibration_cells_are_measured_in_rounds_and_later_ones_teach(tmp_path: Path) -> None:
@@ -129,6 +129,23 @@ def test_a_calibration_cell_without_answers_is_not_kept(tmp_path: Path) -> None:
         started(tmp_path, Silent()).run()
     rows = Store(tmp_path, Settings(0, ["redis"], 1, 1, 4.0)).rows()
     assert all(row.measured.throughput > 0.0 for row in rows)
+
+
+def test_a_round_without_answers_is_not_kept_and_the_run_goes_on(tmp_path: Path) -> None:
+    class Stalled(Machine):
+        """Silent from the second round on."""
+
+        def measure(self, cell: Cell, load: Load, seconds: float) -> Measured:
+            found = super().measure(cell, load, seconds)
+            return found if not cell.repeat else measured(rate=load.rate, throughput=0.0, cpu=0.0)
+
+    with pytest.raises(Failure, match=r"answered no request in cell redis/1/-/0\.8/none/1/normal/1"):
+        started(tmp_path, Stalled(), windows=3).run()
+    rows = Store(tmp_path, Settings(0, ["redis"], 1, 1, 4.0)).rows()
+    assert all(row.measured.throughput > 0.0 for row in rows)
+    machine = Machine()
+    started(tmp_path, machine, windows=3).run()
+    assert machine.asked
 
 
 def test_the_time_ends_calibration_too(tmp_path: Path) -> None:
