@@ -231,14 +231,18 @@ def service(name: str, platform_id: str | None = None) -> ServiceModel:
     """A latency-critical service of the shipped catalog on a platform (None: the first on which it was measured),
     or the only one of a file of the user's own.
 
-    Where no load is published for that platform it is scaled, and `scaled` says how. CatalogError lists what is known.
+    The platform may be a file of the user's own as well. Where no load is published for it the load is scaled, and
+    `scaled` says how. CatalogError lists what is known.
     """
     own: dict[str, ServiceModel] | None = _of_file(name, ServiceModel)
     deployments = own or _find("LC service", name, shipped_entries("services.yaml", ServiceModel))
     home = next(iter(deployments.values()))
-    if platform_id is None or platform_id in deployments:
-        return deployments[platform_id] if platform_id else home
-    return scaled_to(home, platform(home.platform), platform(platform_id))
+    if platform_id is None:
+        return home
+    target = platform(platform_id)
+    if target.id in deployments:
+        return deployments[target.id]
+    return scaled_to(home, platform(home.platform), target)
 
 
 def _of_file(name: str, model: type) -> Any | None:

@@ -71,6 +71,20 @@ def test_loads_are_by_the_names_that_services_have_on_the_node(tmp_path: Path) -
     assert loads_on(node_of(mix, "e5-2697v4"), mix.loads) == {"shop": 0.3, "moses": 0.2}
 
 
+def test_a_platform_and_a_service_of_own_files_go_together(tmp_path: Path) -> None:
+    shop, box = tmp_path / "shop.yaml", tmp_path / "box.yaml"
+    entry = yaml.safe_load(catalogs.shipped_text("services.yaml"))["xapian"]
+    machine = yaml.safe_load(catalogs.shipped_text("platforms.yaml"))["e5-2697v4"]
+    box.write_text(yaml.safe_dump({"box": machine}))
+    home = next(iter(entry["deployments"]))
+    shop.write_text(yaml.safe_dump({"shop": entry | {"deployments": {"box": entry["deployments"][home]}}}))
+    node = node_of(parse_mix(f"{shop}=0.3"), str(box))
+    assert [service.name for service in node.services] == ["shop"]
+    assert scaling_notes(node) == []  # its load is known for this very machine
+    box.write_text(yaml.safe_dump({"e5-2697v4": machine}))
+    assert scaling_notes(node_of(parse_mix("moses=0.3"), str(box))) == []
+
+
 def test_unknown_names_list_the_known_ones() -> None:
     with pytest.raises(InputError, match=r"unknown platform 'pdp-11', known are .*e5-2697v4"):
         node_of(parse_mix("moses=0.4"), "pdp-11")

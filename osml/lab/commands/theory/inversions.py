@@ -22,7 +22,7 @@ from osml.lab.theory.experiments.inversion_runs import (
     log_inversions,
 )
 from osml.simulator.cut_down import cut_down_node
-from osml.simulator.mix import Mix, parse_mix, scaling_notes
+from osml.simulator.mix import Mix, loads_on, parse_mix, scaling_notes
 from osml.simulator.state import Node
 
 Rows = dict[str, list[ServiceInversions]]
@@ -115,7 +115,7 @@ def inversions(
     if mix is not None and order is not None:
         parsed, node = _node(mix, platform, cores, ways, be_threads)
         with Console(stderr=True).status("running pairs and the mix"):
-            found = application_inversions(node, parsed.loads, names_of(order, "--order"))
+            found = application_inversions(node, loads_on(node, parsed.loads), names_of(order, "--order"))
         source = f"{parsed} on {node.platform.cpus} cores of {platform}"
         if json:
             print_json(_order_document(found, source))
@@ -136,7 +136,7 @@ def inversions(
         with Console(stderr=True).status("simulating request by request"):
             rows = compare_disciplines(
                 node,
-                parsed.loads,
+                loads_on(node, parsed.loads),
                 seconds,
                 wanted,
                 slice_ms=slice_ms,
