@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -31,7 +31,9 @@ class ServiceDay(msgspec.Struct, frozen=True):
 
 
 class Day(msgspec.Struct, frozen=True):
-    """What a record says. `free_cpus` and `free_ways`: outside of the regions of services with a target, median."""
+    """What a record says. Of a record that was a dry run for a while only, `decisions` and what follows from them are
+    those that were applied. `free_cpus` and `free_ways`: outside of the regions of services with a target, median.
+    """
 
     node: str
     platform: str
@@ -61,7 +63,6 @@ class _Watched:
         self.source: str | None = None
         self.latencies: list[float] = []
         self.missed = 0
-        self.cells: Counter[tuple[float, int | None]] = Counter()
 
     def see(self, service: Service, target_ms: float) -> None:
         self.target_ms, self.percentile, self.source = target_ms, service.percentile, service.source
@@ -69,12 +70,12 @@ class _Watched:
             self.latencies.append(service.latency_ms)
             self.missed += service.latency_ms > target_ms
 
-    def day(self, name: str) -> ServiceDay:
-        total = sum(self.cells.values())
+    def day(self, name: str, cells: Counter[tuple[float, int | None]]) -> ServiceDay:
+        total = sum(cells.values())
         return ServiceDay(
             name, self.target_ms, self.percentile, len(self.latencies), self.missed,
             median(self.latencies) if self.latencies else None, max(self.latencies, default=None),
-            [(cpus, ways, count / total) for (cpus, ways), count in self.cells.most_common(_CELLS)], self.source,
+            [(cpus, ways, count / total) for (cpus, ways), count in cells.most_common(_CELLS)], self.source,
         )  # fmt: skip
 
 
@@ -97,9 +98,10 @@ class _Clock:
 
 
 class _Decided:
-    """Sums over the decisions."""
+    """Sums over decisions: those that were applied, or those of a dry run."""
 
     def __init__(self) -> None:
+        self.cells: defaultdict[str, Counter[tuple[float, int | None]]] = defaultdict(Counter)
         self.count = self.changes = self.infeasible = 0
         self.policies: Counter[str] = Counter()
         self.free_cpus: list[float] = []
@@ -116,7 +118,7 @@ class _Decided:
         self.policies[decision.policy] += 1
         for name in watched.keys() & {service.name for service in now.services}:  # who is away has no cell
             cpus = round(platform.core_quantum * partition.cores_of(name), 6)
-            watched[name].cells[cpus, None if platform.ways is None else partition.ways_of(name)] += 1
+            self.cells[name][cpus, None if platform.ways is None else partition.ways_of(name)] += 1
         own = [region for region in partition.regions if set(region.owners) <= watched.keys()]
         self.free_cpus.append(platform.core_quantum * (platform.cores - sum(region.cores for region in own)))
         if platform.ways is not None:
@@ -132,7 +134,7 @@ def _ways_of(platform: Platform, partition: Partition) -> int:
 def summarise(lines: Iterator[Line | Exception], file: Path) -> Day:
     """The day of a record, without lines that are damaged. InputError where it has no whole line."""
     watched: dict[str, _Watched] = {}
-    clock, decided = _Clock(), _Decided()
+    clock, applied, supposed = _Clock(), _Decided(), _Decided()
     damaged: list[str] = []
     for number, line in enumerate(lines, start=1):
         if not isinstance(line, Line):
@@ -143,16 +145,19 @@ def summarise(lines: Iterator[Line | Exception], file: Path) -> Day:
             if service.kind == "lc" and service.target_ms is not None:
                 watched.setdefault(service.name, _Watched()).see(service, service.target_ms)
         if line.decision is not None:
-            decided.see(line.observation, line.decision, watched)
+            kind = supposed if only_watched(line.observation) else applied
+            kind.see(line.observation, line.decision, watched)
     last = clock.last
     if last is None:
         why = damaged[0] if damaged else "has no whole line, expected a record of `osml-agent run --record`"
         raise InputError(f"{file}: {why}")
+    dry_run = clock.watched == clock.intervals
+    decided = supposed if dry_run else applied
     cpus, ways = decided.free_cpus, decided.free_ways
     return Day(
         node=last.node,
         platform=last.platform.id,
-        dry_run=clock.watched == clock.intervals,
+        dry_run=dry_run,
         intervals=clock.intervals,
         seconds=round(clock.seconds, 6),
         restarts=clock.restarts,
@@ -160,13 +165,13 @@ def summarise(lines: Iterator[Line | Exception], file: Path) -> Day:
         changes=decided.changes,
         policies=[policy for policy, _ in decided.policies.most_common()],
         infeasible=decided.infeasible,
-        services=[found.day(name) for name, found in watched.items()],
+        services=[found.day(name, decided.cells[name]) for name, found in watched.items()],
         cpus=last.platform.cores * last.platform.core_quantum,
         ways=decided.node_ways or last.platform.ways,
         free_cpus=round(median(cpus), 6) if cpus else None,
         free_cpus_least=round(min(cpus), 6) if cpus else None,
         free_ways=median(ways) if ways else None,
-        not_known=_not_known(clock, watched, clock.intervals - decided.count, len(damaged)),
+        not_known=_not_known(clock, watched, clock.intervals - applied.count - supposed.count, len(damaged)),
         only_watched=clock.watched,
     )
 
@@ -174,11 +179,14 @@ def summarise(lines: Iterator[Line | Exception], file: Path) -> Day:
 def _not_known(clock: _Clock, watched: dict[str, _Watched], unanswered: int, damaged: int) -> list[str]:
     out: list[str] = []
     if clock.watched:
-        when = "" if clock.watched == clock.intervals else f" in {clock.watched:,} of {clock.intervals:,} intervals"
+        whole = clock.watched == clock.intervals
+        when = "" if whole else f" in {clock.watched:,} of {clock.intervals:,} intervals"
         out.append(
             f"latencies under these allocations: nothing was applied{when}, so the latencies there are those of the "
             "node as it is; a policy that moves step by step may have gone further than it would have had to"
         )
+        if not whole:
+            out.append("decisions of those intervals: all that is said of allocations is of the others")
     missing = {} if clock.last is None else clock.last.missing
     out += [f"{name}: it never had a latency" for name, found in watched.items() if not found.latencies]
     out += [f"{what}: {why}" for what, why in sorted(missing.items()) if what != DRY_RUN]

@@ -49,11 +49,16 @@ def test_a_day_is_summed_up(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dry_first", [True, False])
 def test_a_record_that_was_a_dry_run_for_a_while_says_for_how_long(tmp_path: Path, dry_first: bool) -> None:
-    lines = [line(n, 5.0, 2, dry=dry_first if n < 4 else not dry_first) for n in range(1, 6)]
+    dry = [dry_first if n < 4 else not dry_first for n in range(1, 6)]
+    lines = [line(n, 5.0, 2 if is_dry else 3, dry=is_dry) for n, is_dry in enumerate(dry, start=1)]
     day = summarise(read(record(tmp_path / "r", *lines)), tmp_path / "r")
     many = 3 if dry_first else 2
     assert (day.dry_run, day.only_watched) == (False, many)
     assert any(f"nothing was applied in {many} of 5 intervals" in text for text in day.not_known)
+    # What was only supposed is not said to have been given.
+    assert (day.decisions, day.services[0].cells, day.free_cpus) == (5 - many, [(3.0, 4, 1.0)], 5.0)
+    assert any("all that is said of allocations is of the others" in text for text in day.not_known)
+    assert not any("the server did not answer" in text for text in day.not_known)
 
 
 @pytest.mark.parametrize(("value", "shown"), [(1234.5, "1,234"), (999.7, "1,000"), (12.345, "12.3"), (None, "-")])
