@@ -1,6 +1,7 @@
 """A policy on a twin: each member is run under it in closed loop, so its decisions have their consequences.
 
-The policy sees the machine of the record with its platform, and its assignments mean what they mean there.
+The policy sees the machine of the record with its platform, but for levers that do nothing on a twin. Its assignments
+mean what they mean there.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from osml.simulator.state import Grant, Node
 from osml.simulator.surface import solo_speed
 from osml.twin.ensemble import Ensemble, grants_for, node_of, quota_of
 from osml.twin.forward import only
-from osml.twin.machine import grant_in_force
+from osml.twin.machine import grant_in_force, modelled
 from osml.twin.scenes import Scene, Tenant, rate_of, tenants_of
 from osml.twin.trajectory import names_of, with_rates_of
 from osml.twin.world import LONGEST_MS
@@ -87,9 +88,8 @@ def _original(
         quota = quota_of(ensemble, values, assignment.service)
         return grant_in_force(assignment, ensemble.platform, ensemble.machine, quota)
 
-    platform = replace(ensemble.platform, regions_in_domains=False)
     services = [_limited(one, limit.get(one.name)) for one in describe(node, loads)]
-    return Original(platform, granted, [first[name] for name in node.names], services)
+    return Original(modelled(ensemble.platform), granted, [first[name] for name in node.names], services)
 
 
 def _limited(service: Service, by: Tenant | None) -> Service:

@@ -15,6 +15,7 @@ from osml.records import Record
 from osml.simulator.columns import FloatArray
 from osml.twin.closed import MEMBERS, run_along
 from osml.twin.document import Twin, check_machine
+from osml.twin.machine import NOT_MODELLED
 from osml.twin.recorded import Recorded
 from osml.twin.scenes import check_one_cache
 from osml.twin.trajectory import names_of
@@ -93,6 +94,9 @@ def consequences(twin: Twin, record: Record, policy: str, *, members: int = MEMB
     cannot = [] if not record.gaps else ["what happened in gaps of the record: the twin runs on as if there were none"]
     if any(len(line.observation.services) != len(known) for line in record.lines):
         cannot.append("coming and going: who is not there has no load, but keeps its share; jobs are always there")
+    levers = [name for name in NOT_MODELLED if getattr(ensemble.platform, name) is not None]
+    if levers:
+        cannot.append(f"{', '.join(levers)}: these levers do nothing on a twin, so no policy has them there")
     unfit = recorded.unfit(ensemble.platform, [one.name for one in ensemble.tenants])
     if unfit:
         cannot.append(

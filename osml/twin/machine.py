@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+from msgspec import structs
+
 from osml.allocation.throttle_units import gbps_of
-from osml.domain import Assignment, Knobs, Platform, usable_domains
+from osml.domain import Assignment, Knobs, Partition, Platform, usable_domains
 from osml.domain.cpu_names import short_name
 from osml.domain.cpulist import parse_cpulist
 from osml.simulator import catalogs
@@ -69,6 +71,21 @@ def _numbers(cpus: str, siblings: tuple[tuple[int, ...], ...]) -> Mapping[int, i
         half = len(pairs)
         return {cpu: core + thread * half for core, pair in enumerate(pairs) for thread, cpu in enumerate(pair)}
     return {cpu: at for at, cpu in enumerate(known)}
+
+
+NOT_MODELLED = ("memory_mib", "disk_iops", "network_mbps")
+"""Levers that do nothing on a twin: it knows neither memory that is full, nor disks, nor the network."""
+
+
+def modelled(platform: Platform) -> Platform:
+    """The machine of the record as a policy sees it on a twin: without the levers that do nothing there."""
+    return structs.replace(platform, regions_in_domains=False, **dict.fromkeys(NOT_MODELLED))
+
+
+def modelled_partition(partition: Partition) -> Partition:
+    """The same without what those levers were set to."""
+    knobs = {name: structs.replace(one, **dict.fromkeys(NOT_MODELLED)) for name, one in partition.knobs.items()}
+    return structs.replace(partition, knobs={name: one for name, one in knobs.items() if one != Knobs()})
 
 
 def grant_in_force(

@@ -90,8 +90,11 @@ def unknown_of(ensemble: Ensemble, before: Ensemble, scenes: tuple[Scene, ...], 
             f"cache: this machine has {caches} last-level caches, the twin has one, so blame of the cache, and "
             "levers of cache and memory bandwidth, can't be trusted"
         )
-    said += [f"{one.name}: nothing can be learned of it, it had no load" for one in ensemble.tenants
-             if one.kind == "lc" and not ensemble.rates.get(one.name)]  # fmt: skip
+    for one in ensemble.tenants:
+        if one.kind == "lc" and not ensemble.rates.get(one.name):
+            answered = any(one.percentile in scene.seen.get(one.name, {}) for scene in scenes)
+            why = "its requests were not counted" if answered else "it had no load"
+            said.append(f"{one.name}: nothing can be learned of it, {why}")
     for one in ensemble.tenants:
         there = [scene for scene in scenes if one.name in scene.present]
         said += _not_varied(one.name, one.kind, there, ensemble)

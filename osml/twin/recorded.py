@@ -8,6 +8,7 @@ from osml.allocation.policy import Plan
 from osml.domain import Assignment, Observation, Partition, Platform, Reason, partition_error
 from osml.policies.unmanaged import shared_by_all
 from osml.records import Record, only_watched
+from osml.twin.machine import modelled_partition
 
 
 class RecordedState(Struct, frozen=True):
@@ -17,7 +18,10 @@ class RecordedState(Struct, frozen=True):
 
 
 class Recorded:
-    """What was in force in a record, as a policy. Where the record has nothing that fits, all share everything."""
+    """What was in force in a record, as a policy. Where the record has nothing that fits, all share everything.
+
+    What a twin does not model is left out of it.
+    """
 
     name = "recorded"
     version = 1
@@ -25,7 +29,7 @@ class Recorded:
     State = RecordedState
 
     def __init__(self, record: Record) -> None:
-        self._partitions = _in_force(record)
+        self._partitions = [None if one is None else modelled_partition(one) for one in _in_force(record)]
 
     def initial(self, observation: Observation, seed: int) -> RecordedState:
         """None is behind."""

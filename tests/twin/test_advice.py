@@ -12,8 +12,9 @@ from osml.records import Line, Record
 from osml.twin.advice.advise import Advice, answer, verdict
 from osml.twin.advice.blame import Blame, Cause, blamed, worst_scene
 from osml.twin.advice.levers import Lever
+from osml.twin.advice.now import _found
 from osml.twin.advice.page import page
-from osml.twin.advice.untold import Untold
+from osml.twin.advice.untold import Untold, untold_of
 from osml.twin.make import made
 from osml.twin.scenes import scenes_of
 from osml.twin.targets import Target, targets_of
@@ -207,6 +208,32 @@ def test_who_has_no_settled_intervals_is_still_said_to_miss_its_target() -> None
     assert needed is None
     assert "web misses its target in 50% of the 50 intervals in which it was measured." in said
     assert answer([Advice(_BLAME, (), 20.0, "p99", 0.0, 0.0)], [Untold("web", Target(60, 60, 0))])[0] is False
+
+
+def test_a_service_whose_requests_nobody_counts_is_not_taken_as_idle() -> None:
+    """Its latency source tells latencies alone; the others are counted."""
+    lines = [
+        Line(
+            structs.replace(
+                line.observation,
+                services=[
+                    structs.replace(one, target_ms=1e-3, requests_per_s=None) if one.name == "service-1" else one
+                    for one in line.observation.services
+                ],
+            ),
+            line.decision,
+        )
+        for line in watched().lines
+    ]
+    twin = made(Record(lines), seed=1, members=16)
+    assert worst_scene(twin.scenes, twin.ensemble, "service-1") is None
+    assert "service-1: nothing can be learned of it, its requests were not counted" in twin.unknown
+    untold = {one.name: one.words for one in untold_of(twin, {"service-2", "service-3"})}
+    assert (
+        "What service-1 suffers from can't be told from a record without a count of its requests."
+        in (untold["service-1"])
+    )
+    assert all(one.service != "service-1" for one in _found(twin, twin.scenes[-1], lines[-1].observation))
 
 
 def test_a_twin_of_an_older_version_does_not_say_that_all_targets_are_met() -> None:

@@ -249,3 +249,18 @@ def test_what_the_agent_gave_back_while_the_server_was_silent_is_not_in_force() 
     assert found[10] is not None
     assert found[20:38] == [None] * 18
     assert found[45] is not None
+
+
+def test_levers_that_do_nothing_on_a_twin_are_not_there() -> None:
+    memory = KnobRange(1024, 65536, 1024)
+    platform = replace(PLATFORM, memory_mib=memory, disk_iops=KnobRange(100, 1000, 100))
+    decided = _apart(6, 4, {"job-1": Knobs(memory_mib=2048, frequency_mhz=None)})
+    record = _applied(platform, [decided] * 12)
+    recorded = Recorded(record)
+    assert recorded.unfit(platform, NAMES) == 0
+    run = run_along(_ensemble(record), record, recorded, members=1)
+    assert run.partitions == [_apart(6, 4)] * 12
+    under = run_along(_ensemble(record), record, "parties", members=1)
+    assert all(one.memory_mib is None for partition in under.partitions for one in partition.knobs.values())
+    found = consequences(made(record, members=16, seed=0), record, "unmanaged", members=2)
+    assert any("memory_mib, disk_iops: these levers do nothing" in text for text in found.cannot_show)

@@ -15,8 +15,11 @@ from typer.testing import CliRunner
 from osml.base.failure import InputError
 from osml.cli.main import application
 from osml.decide.decide import PolicyError, RequestError
+from osml.decide.replay import Replayed
+from osml.domain import Partition, Region
 from osml.records import Line, Record, gather
 from osml.twin.commands.options import refused
+from osml.twin.commands.replay import _row
 from tests.kit.twin_records import managed, services_alone, watched, write
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/advise.md"
@@ -98,6 +101,16 @@ def test_a_replay_on_a_twin_predicts_differences(folder: Path) -> None:
     assert last["e_s"]["low"] <= last["e_s"]["difference"] <= last["e_s"]["high"]
     again = _json(folder, "replay", "managed.jsonl", "--policy", "even", "--twin", "managed.json", "--members", "2")
     assert found == again
+
+
+def test_who_was_away_is_not_decided_otherwise() -> None:
+    """On a twin the policy decides for all that the twin knows."""
+    platform = watched().lines[0].observation.platform
+    both = Partition([Region(["web"], 8, 4), Region(["batch"], 8, 4)])
+    alone = Partition([Region(["web"], 8, 4)])
+    one = Replayed(1, 1.0, both, alone, platform, infeasible=False)
+    assert _row(one, ["web"])["difference"] == {"web": {"cpus": 0.0, "ways": 0}}
+    assert set(_row(one)["difference"]) == {"web", "batch"}
 
 
 def test_a_tenant_moves_to_another_twin(folder: Path) -> None:

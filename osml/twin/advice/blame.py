@@ -211,12 +211,13 @@ def _causes(
 
 
 def worst_scene(scenes: Sequence[Scene], ensemble: Ensemble, victim: str) -> Scene | None:
-    """Where a service misses its target most, or else is nearest to it; None where it has no latency anywhere.
+    """Where a service misses its target most, or else is nearest to it; None where nowhere both its latency and its
+    requests are known.
 
     A long scene with few misses comes after a short one in which the service has a problem.
     """
     tenant = ensemble.tenant(victim)
-    known = [scene for scene in scenes if tenant.percentile in scene.seen.get(victim, {})]
+    known = [scene for scene in scenes if tenant.percentile in scene.seen.get(victim, {}) and scene.rates.get(victim)]
     return max(
         known,
         key=lambda scene: (

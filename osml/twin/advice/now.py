@@ -67,8 +67,8 @@ def _found(twin: Twin, scene: Scene, newest: Observation) -> list[Blame]:
 def _near(tenant: Tenant, scene: Scene) -> bool:
     """Whether a service misses its target, or may soon. To ask about the others would only take time."""
     reading = scene.seen.get(tenant.name, {}).get(tenant.percentile)
-    if tenant.kind != "lc" or reading is None:
-        return False
+    if tenant.kind != "lc" or reading is None or not scene.rates.get(tenant.name):
+        return False  # without a count of its requests the twin takes it as idle
     late = tenant.target_ms is not None and math.exp(reading.log) > NEAR * tenant.target_ms
     return late or scene.missed.get(tenant.name, 0.0) > 0
 

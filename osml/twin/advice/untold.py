@@ -14,10 +14,13 @@ _MOSTLY, _NEARLY = 0.5, 0.95
 
 @dataclass(frozen=True)
 class Untold:
-    """A service with a target that no scene of the twin shows. `record` is None where nobody counted."""
+    """A service with a target that no scene of the twin shows. `record` is None where nobody counted its targets, and
+    `counted` says whether its requests were counted.
+    """
 
     name: str
     record: Target | None
+    counted: bool = True
 
     @property
     def words(self) -> list[str]:
@@ -29,13 +32,18 @@ class Untold:
             return [f"{self.name} was never measured, so whether it meets its target can't be told."]
         if share < MISSES:
             return []
-        return [misses(self.name, share, self.record), f"What {self.name} suffers from can't be told from this record."]
+        why = "this record" if self.counted else "a record without a count of its requests"
+        return [misses(self.name, share, self.record), f"What {self.name} suffers from can't be told from {why}."]
 
 
 def untold_of(twin: Twin, told: AbstractSet[str]) -> tuple[Untold, ...]:
     """The services with a target that are not among those of which something can be told."""
     if twin.targets is not None:
-        return tuple(Untold(name, counts) for name, counts in twin.targets.items() if name not in told)
+        return tuple(
+            Untold(name, counts, bool(twin.rates.get(name)))
+            for name, counts in twin.targets.items()
+            if name not in told
+        )
     return tuple(
         Untold(one.name, None)
         for one in twin.tenants

@@ -6,6 +6,7 @@ Without a twin this needs nothing of the simulator.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,13 +49,15 @@ def replay(
         _show(found)
 
 
-def _row(one: Replayed) -> dict[str, Any]:
+def _row(one: Replayed, present: Collection[str] | None = None) -> dict[str, Any]:
+    """`present`: who was there, where a twin decides for all that it knows. Only these can differ."""
     names = sorted({owner for region in one.decided.regions for owner in region.owners})
     decided = shares_of(one.decided, one.platform, names)
     recorded = None if one.recorded is None else shares_of(one.recorded, one.platform, names)
+    there = {name: share for name, share in decided.items() if present is None or name in present}
     return {
         "seq": one.seq, "time_s": one.time_s, "decision": decided, "recorded": recorded,
-        "infeasible": one.infeasible, "difference": _difference(decided, recorded),
+        "infeasible": one.infeasible, "difference": _difference(there, recorded),
     }  # fmt: skip
 
 
@@ -100,7 +103,8 @@ def _closed(record: Record, policy: str, file: Path, members: int, seed: int) ->
         seen = line.observation
         decided, recorded = found.decided[at], None if line.decision is None else line.decision.partition
         one = Replayed(seen.seq, seen.time_s, decided, recorded, seen.platform, infeasible=False)
-        rows.append(_row(one) | {"predicted": found.row(at)})
+        present = [service.name for service in seen.services]
+        rows.append(_row(one, present) | {"predicted": found.row(at)})
     cannot = ["what the twin leaves out: see `osml look twin check`", *found.cannot_show]
     return _document(record, policy, rows, "closed", cannot) | {"simulated": True, "overall": found.overall()}
 

@@ -135,7 +135,7 @@ def _document(
 def _table(console: Console, title: str, found: list[Change]) -> None:
     table = Table("", "now", "then (simulated)", "90 % bounds", "change", "target", title=title, title_justify="left")
     for one in found:
-        gone = "no load" if one.before is None and one.after is None else "not there"
+        gone = "no load counted" if one.before is None and one.after is None else "not there"
         table.add_row(
             one.name,
             gone if one.before is None else _number(one.kind, one.before),
