@@ -190,7 +190,7 @@ TEST(NativeHistogram, BodiesOfARealClientAreRead) {
   EXPECT_EQ(classic->buckets.back().count, 10'001);
   EXPECT_GE(*quantile(*classic, 0.5), 0.01);
   EXPECT_LE(*quantile(*classic, 0.5), 0.025);
-  EXPECT_THAT(recorded("after.pb", "requests_total", "").error().message, HasSubstr("has the type 0"));
+  EXPECT_THAT(recorded("after.pb", "requests_total", "").error().message, HasSubstr("has the type 'counter'"));
 }
 
 TEST(NativeHistogram, ARestartCountsFromZero) {

@@ -103,14 +103,26 @@ TEST(PrometheusProtobuf, ClassicBucketsAreThoseOfTheText) {
   EXPECT_DOUBLE_EQ(*quantile(*gained_between(*protobuf, {}), 0.25), 0.05) << "linear";
 }
 
-// As /federate of Prometheus passes them on.
-TEST(PrometheusProtobuf, PartsWithoutATypeAreTheHistogramOfTheText) {
+// A Metric with one number, in the field of its type.
+std::string single(unsigned number, double value, const testing_support::LabelPairs& labels) {
+  std::string message;
+  for (const auto& [name, text] : labels) message += field(1, field(1, name) + field(2, text));
+  return message + field(number, real(1, value));
+}
+
+struct Single {
+  std::uint64_t type;
+  unsigned number;  // of the field of a Metric
+};
+
+class PrometheusParts : public testing::TestWithParam<Single> {};
+
+// As /federate of Prometheus passes them on, and as clients write what they read elsewhere.
+TEST_P(PrometheusParts, AreTheHistogramOfTheText) {
   const auto part = [](double value, const testing_support::LabelPairs& labels) {
-    std::string message;
-    for (const auto& [name, text] : labels) message += field(1, field(1, name) + field(2, text));
-    return message + field(5, real(1, value));
+    return single(GetParam().number, value, labels);
   };
-  constexpr std::uint64_t untyped = 3;
+  const std::uint64_t untyped = GetParam().type;
   const std::string body = other_family() +
                            family("rt_bucket",
                                   {part(6, {{"path", "/a"}, {"le", "0.1"}}), part(9, {{"path", "/a"}, {"le", "0.5"}}),
@@ -129,7 +141,14 @@ TEST(PrometheusProtobuf, PartsWithoutATypeAreTheHistogramOfTheText) {
   EXPECT_EQ(total(body)->buckets.back().count, 14);
   EXPECT_THAT(refusal(body, {{"path", "/c"}}), HasSubstr("has all configured labels"));
   EXPECT_THAT(refusal(family("rt_bucket", {part(-1, {{"le", "1"}})}, untyped)), HasSubstr("'le=1 count=-1'"));
+  // Words of the service: a few, and none that a log or a terminal obeys.
+  const std::string strange = refusal(family("rt_bucket", {part(1, {{"le", std::string(60'000, '\n')}})}, untyped));
+  EXPECT_LT(strange.size(), 900U);
+  EXPECT_EQ(strange.find('\n'), std::string::npos);
+  EXPECT_THAT(refusal(family("rt_bucket", {part(1, {})}, untyped)), HasSubstr("'le= count=1'"));
 }
+
+INSTANTIATE_TEST_SUITE_P(Types, PrometheusParts, testing::Values(Single{0, 3}, Single{1, 2}, Single{3, 5}));
 
 TEST(PrometheusProtobuf, ClassicAndNativeSeriesAreMixed) {
   const auto mixed = total(family("rt", {metric(classic_message({{1.0, 0}, {2.0, 50}}, 75, 50), {{"pod", "old"}}),
@@ -159,7 +178,7 @@ TEST(PrometheusProtobuf, ErrorsSayWhatToCheck) {
   EXPECT_THAT(refusal(""), HasSubstr("there is no histogram 'rt'"));
   EXPECT_THAT(refusal(two_pods, {{"path", "/c"}}), HasSubstr("'rt' has all configured labels; check labels"));
   const std::string series = metric(native_of_values(3, {0.1}).message());
-  EXPECT_THAT(refusal(family("rt", {series}, 0)), HasSubstr("has the type 0, expected a histogram"));
+  EXPECT_THAT(refusal(family("rt", {series}, 0)), HasSubstr("has the type 'counter', expected a histogram"));
   EXPECT_THAT(refusal(family("rt", {series}, 5)), HasSubstr("whose counts only grow; check metric")) << "a gauge";
   EXPECT_THAT(refusal(family("rt", {series, series})), HasSubstr("has a series twice"));
 }

@@ -1,11 +1,13 @@
 #include "telemetry/prometheus_protobuf.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 #include <utility>
 
 #include "base/number.h"
+#include "base/printable.h"
 #include "domain/protobuf_fields.h"
 #include "telemetry/classic_histogram.h"
 #include "telemetry/classic_parts.h"
@@ -15,6 +17,8 @@
 namespace osml {
 
 namespace {
+
+constexpr std::size_t longest_shown = 60;  // of what others wrote, in an error
 
 Error broken_body() { return {ErrorKind::Io, "not Prometheus protobuf: the body is broken or was cut off"}; }
 
@@ -32,6 +36,24 @@ std::optional<Family> family_of(std::string_view bytes) {
     if (field->number == prometheus::wire::MetricFamily::kTypeFieldNumber) family.type = field->value;
   }
   return message.broken() ? std::nullopt : std::optional(family);
+}
+
+// Text has a type for people only, so parts of a histogram may come with each of these.
+bool is_of_single_values(std::uint64_t type) {
+  return type == prometheus::wire::UNTYPED || type == prometheus::wire::COUNTER || type == prometheus::wire::GAUGE;
+}
+
+std::optional<double> single_value(const prometheus::wire::Metric& metric) {
+  if (metric.has_untyped()) return metric.untyped().value();
+  if (metric.has_counter()) return metric.counter().value();
+  if (metric.has_gauge()) return metric.gauge().value();
+  return std::nullopt;
+}
+
+std::string name_of_type(std::uint64_t type) {
+  constexpr std::array<const char*, 6> names = {"counter", "gauge",     "summary",
+                                                "untyped", "histogram", "gauge histogram"};
+  return type < names.size() ? names.at(type) : std::to_string(type);
 }
 
 double cumulative_of(const prometheus::wire::Bucket& bucket) {
@@ -66,7 +88,7 @@ class Families {
   Result<HistogramReading> take();
 
  private:
-  // `part`: "_bucket", "_sum" or "_count" of a histogram without a type; empty where the series is a whole one.
+  // `part`: "_bucket", "_sum" or "_count" of a histogram in single values; empty where the series is a whole one.
   Status add_series(std::string_view bytes, std::string_view part);
   Status put(const std::string& series);
 
@@ -81,12 +103,12 @@ class Families {
 };
 
 Status Families::add(std::string_view bytes, const Family& family) {
-  const bool untyped = family.type == prometheus::wire::UNTYPED;
-  const std::string_view part = untyped ? parts_.part_of(family.name) : std::string_view();
+  const bool single = is_of_single_values(family.type);
+  const std::string_view part = single ? parts_.part_of(family.name) : std::string_view();
   if (part.empty() && family.name != metric_) return done();
   if (part.empty() && family.type != prometheus::wire::HISTOGRAM) {
-    return Error{ErrorKind::Io, "the metric '" + metric_ + "' has the type " + std::to_string(family.type) +
-                                    ", expected a histogram whose counts only grow; check metric"};
+    return Error{ErrorKind::Io, "the metric '" + metric_ + "' has the type '" + name_of_type(family.type) +
+                                    "', expected a histogram whose counts only grow; check metric"};
   }
   ProtobufFields message(bytes);
   while (const auto field = message.next()) {
@@ -103,12 +125,14 @@ Status Families::add_series(std::string_view bytes, std::string_view part) {
                                     "; give the histogram fewer buckets"};
   }
   if (!message_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return broken_body();
-  if (part.empty() ? !message_.has_histogram() : !message_.has_untyped()) return done();
+  const auto value = single_value(message_);
+  if (part.empty() ? !message_.has_histogram() : !value) return done();
   Labels labels;
   for (const auto& pair : message_.label()) labels[pair.name()] = pair.value();
   if (!part.empty()) {
-    const double value = message_.untyped().value();
-    return parts_.add(part, labels, value, "le=" + labels["le"] + " count=" + format_number(value));
+    const auto bound = labels.find("le");
+    const std::string le = bound == labels.end() ? "" : printable(bound->second, longest_shown);
+    return parts_.add(part, labels, *value, "le=" + le + " count=" + format_number(*value));
   }
   seen_ = true;
   return carries(labels, wanted_) ? put(series_of(labels)) : done();

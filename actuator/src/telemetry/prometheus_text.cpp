@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/files.h"
+#include "base/printable.h"
 #include "telemetry/classic_parts.h"
 
 namespace osml {
@@ -80,7 +81,7 @@ std::optional<Sample> parse_sample(std::string_view line) {
 
 std::string start_of(std::string_view text) {
   constexpr std::size_t longest = 60;
-  return std::string(text.substr(0, std::min(longest, text.find('\n'))));
+  return printable(text.substr(0, text.find('\n')), longest);
 }
 
 // A sample whose name begins with that of the histogram; nothing where the line is about something else.
