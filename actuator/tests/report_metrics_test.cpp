@@ -116,6 +116,23 @@ TEST(AgentMetrics, SaysTheIntervalThatIsConfiguredNow) {
   }
 }
 
+TEST(AgentMetrics, AServiceThatAReloadAddedIsNotSaidToBeThereBeforeItWasLookedFor) {
+  AgentMetrics metrics(100);
+  TurnReport report;
+  report.services = {"moses", "web"};
+  report.absent = {"web"};
+  metrics.turn(report, 101, 0.01, 0);
+  Config config;
+  for (const char* name : {"moses", "web", "new"}) config.services.emplace_back().spec.name = name;
+  metrics.see(config, TelemetrySockets(), nullptr);
+  const auto now = samples(metrics);
+  EXPECT_EQ(now.at("osml_agent_service_absent{service=\"moses\"}"), 0);
+  EXPECT_EQ(now.at("osml_agent_service_absent{service=\"web\"}"), 1);
+  EXPECT_FALSE(now.contains("osml_agent_service_absent{service=\"new\"}"));
+  EXPECT_FALSE(now.contains("osml_agent_service_watched{service=\"new\"}"));
+  EXPECT_EQ(now.at("osml_agent_services"), 3);
+}
+
 TEST(AgentMetrics, ReportsToTheClusterAddUpOverReloads) {
   AgentMetrics metrics(100);
   ReportCounts counts;

@@ -87,6 +87,7 @@ void Loop::note_absent() {
     std::string& told = notes_[place.service];
     if (!place.note.empty() && place.note != told) spdlog::warn("service '{}': {}", place.service, place.note);
     told = place.note;
+    report_.services.push_back(place.service);
     if (place.absent && !place.watched) absent[place.service] = place.why;
   }
   // Services of pods come under ever new names.

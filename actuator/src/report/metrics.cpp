@@ -157,12 +157,13 @@ std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) c
             number(found_services_));
   out.gauge("pods_refused", "Pods for which a service is asked, and that get none.", number(refused_pods_));
   out.family("service_absent", "gauge", "1 if the service is not there: no cgroup, no process.");
-  for (const std::string& service : services_) {
+  // Not of services that a reload added since: nobody has looked for them yet.
+  for (const std::string& service : last_.services) {
     const bool absent = std::find(last_.absent.begin(), last_.absent.end(), service) != last_.absent.end();
     out.sample(absent ? 1 : 0, label("service", service));
   }
   out.family("service_watched", "gauge", "1 if the service has no latency source, so the agent does not manage it.");
-  for (const std::string& service : services_) {
+  for (const std::string& service : last_.services) {
     const bool watched = std::find(last_.watched.begin(), last_.watched.end(), service) != last_.watched.end();
     out.sample(watched ? 1 : 0, label("service", service));
   }

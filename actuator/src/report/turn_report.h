@@ -33,10 +33,11 @@ struct TurnReport {
   std::vector<std::string> infeasible_services;
   // Services with a target that are there: those that meet it, those that miss it, those without a latency.
   std::vector<std::string> met, missed, unmeasured;
-  std::optional<double> server_ms;   // wall time of the question
-  std::vector<std::string> missing;  // keys of Observation.missing
-  std::vector<std::string> absent;   // services that are not there
-  std::vector<std::string> watched;  // services that are only watched
+  std::optional<double> server_ms;    // wall time of the question
+  std::vector<std::string> missing;   // keys of Observation.missing
+  std::vector<std::string> services;  // all that were looked for
+  std::vector<std::string> absent;    // services that are not there
+  std::vector<std::string> watched;   // services that are only watched
   InterruptReport interrupts;
   Host host;                                  // of this interval
   std::map<std::string, double> run_delay_s;  // waits for a CPU in this interval, by service
