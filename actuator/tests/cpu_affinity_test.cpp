@@ -104,6 +104,23 @@ TEST(AffinityTest, AStrangerWithTheIdOfAServiceIsLeftAlone) {
   EXPECT_EQ(*knob.read(), first_cpu(before));
 }
 
+// The agent looked at the second one after it had set the first.
+TEST(AffinityTest, AProcessThatCameAfterTheFirstDecisionIsPutBackToo) {
+  ChildProcess first;
+  ChildProcess second;
+  Match match = first.match();
+  AffinityKnob alone(Roots{}, match);
+  const std::string before = *alone.read();
+  if (before == first_cpu(before)) GTEST_SKIP() << "this machine has one CPU";
+  const std::string snapshot = *alone.snapshot();
+  match.pids.push_back(second.match().pids[0]);
+  AffinityKnob both(Roots{}, match);
+  ASSERT_TRUE(both.write(first_cpu(before)));
+  ASSERT_TRUE(both.restore(snapshot));
+  EXPECT_EQ(*alone.read(), before);
+  EXPECT_EQ(*AffinityKnob(Roots{}, second.match()).read(), before);
+}
+
 TEST(AffinityTest, AThreadThatCannotBePutBackKeepsNoOther) {
   ChildProcess child;
   AffinityKnob knob(Roots{}, child.match());

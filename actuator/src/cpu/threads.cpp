@@ -69,7 +69,8 @@ const std::string* ThreadRecords::find(pid_t tid) const {
 
 Result<std::vector<pid_t>> ThreadRecords::members(const Roots& roots, Match match) const {
   if (match.pids.empty()) return member_tids(roots, match);
-  std::erase_if(match.pids, [this](int pid) { return find(pid) == nullptr; });
+  // With a record of another start time: a stranger has the id now.
+  std::erase_if(match.pids, [this](int pid) { return records_.contains(pid) && find(pid) == nullptr; });
   return match.pids.empty() ? Result<std::vector<pid_t>>(std::vector<pid_t>()) : member_tids(roots, match);
 }
 

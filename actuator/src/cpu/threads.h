@@ -31,7 +31,8 @@ class ThreadRecords {
   [[nodiscard]] const std::string* find(pid_t tid) const;
   // The value of all records where it is one; null where there are several, or no record.
   [[nodiscard]] const std::string* common() const;
-  // Threads of the service. A listed process that was not recorded is another one with the same id: not of the service.
+  // Threads of the service. A listed process that began after its record is another one with the same id: not of the
+  // service.
   [[nodiscard]] Result<std::vector<pid_t>> members(const Roots& roots, Match match) const;
   // These threads and all recorded ones that are still there, ascending.
   [[nodiscard]] std::vector<pid_t> with_recorded(std::vector<pid_t> tids) const;
