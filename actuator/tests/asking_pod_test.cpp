@@ -134,6 +134,47 @@ TEST_F(AskingPodTest, AKubeletThatGoesAwayTakesNoServiceAlong) {
   EXPECT_EQ(journal()["applied"].size(), 1U);
 }
 
+TEST_F(AskingPodTest, ADecisionBeforeTheKubeletAnswersIsNotAboutPodsThatItDoesNotTell) {
+  start("web-0", "1a", 1, 10);
+  ask("batch", "2b", 2, job);
+  auto actuator = open();
+  ASSERT_EQ(actuator->apply(division({{"lc", "0-3"}, {"shop.batch", "4-7"}})).status, OutcomeStatus::Applied);
+  actuator = Error{ErrorKind::Busy, "", 0};
+  kubelet_.away = true;
+  actuator = open();
+  ASSERT_EQ(actuator->places().size(), 1U);
+  for (const char* cpus : {"0-3", "0-2"}) {
+    const Outcome outcome = actuator->apply(division({{"lc", cpus}}));
+    ASSERT_TRUE(took_effect(outcome)) << outcome.message;
+    ASSERT_TRUE(actuator->reconcile());
+    EXPECT_EQ(journal()["applied"].size(), 2U);
+    EXPECT_EQ(actuator->cpus_in_force().at("shop.batch"), "4-7") << "the runtime would take them back";
+  }
+  EXPECT_EQ(this->cpus(scope_of("2b", 2)), "4-7");
+  // The runtime starts anew and asks about all its containers.
+  const auto answer = actuator->hear_of({7, ContainerQuestion::Stage::Look, "2b", "app", id_of(2), ""});
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(*answer, (ContainerAnswer{7, "shop.batch", "4-7"}));
+  EXPECT_EQ(actuator->hear_of({8, ContainerQuestion::Stage::Look, "9f", "app", id_of(9), ""})->service, "");
+  kubelet_.away = false;
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(actuator->places().size(), 2U);
+  ASSERT_TRUE(took_effect(actuator->apply(division({{"lc", "0-3"}, {"shop.batch", "4-7"}}))));
+  EXPECT_EQ(journal()["applied"].size(), 2U);
+}
+
+TEST_F(AskingPodTest, APodOfTheConfigurationBeforeIsNotKeptAsIfItMightAsk) {
+  start("web-0", "1a", 1, 10);
+  auto actuator = open();
+  ASSERT_EQ(actuator->apply(division({{"lc", "0-3"}})).status, OutcomeStatus::Applied);
+  actuator = Error{ErrorKind::Busy, "", 0};
+  config_.services.clear();
+  kubelet_.away = true;
+  actuator = open();
+  ASSERT_TRUE(actuator) << actuator.error().message;
+  EXPECT_EQ(cpus(scope_of("1a", 1)), "");
+}
+
 TEST_F(AskingPodTest, WhatNobodyAsksForAnyMoreGoesWithTheKubeletsFirstAnswer) {
   config_.services.clear();
   ask("batch", "2b", 2, job);

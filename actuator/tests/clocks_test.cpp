@@ -13,6 +13,7 @@
 #include "apply/transaction.h"
 #include "levers/cpufreq.h"
 #include "plan/plan.h"
+#include "pod_fixture.h"
 #include "tree.h"
 
 namespace osml {
@@ -430,6 +431,46 @@ TEST_F(ClocksTest, AClockThatIsHeldDownIsNoChange) {
   divide("0-3", {}, "4-7", 2000);
   EXPECT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied) << "another limit is written";
   EXPECT_EQ(clocks(), "3600 3600 2000 2000");
+}
+
+// acpi-cpufreq: firmware says what it leaves, and the kernel keeps to it.
+TEST_F(ClocksTest, AClockThatFirmwareSaysItHoldsDownIsNoChange) {
+  auto actuator = Actuator::open(config_);
+  ASSERT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
+  const auto before = *actuator->read();
+  for (const unsigned policy : {4U, 6U}) {
+    set(policy, "bios_limit", "1200000");
+    set(policy, "scaling_max_freq", "1200000");
+  }
+  EXPECT_EQ(*actuator->read(), before);
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(*actuator->read(), before);
+  for (const unsigned policy : {4U, 6U}) set(policy, "bios_limit", "3600000");
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(clocks(), "3600 3600 1500 1500") << "as decided, once it can be";
+  EXPECT_EQ(*actuator->read(), before);
+}
+
+TEST_F(ClocksTest, APodThatTheKubeletHasNotToldYetKeepsItsClock) {
+  ASSERT_EQ(Actuator::open(config_)->apply(decision_).status, OutcomeStatus::Applied);
+  const fs::path journal_file = config_.state_dir / "journal.json";
+  Journal journal = *load_journal(journal_file);
+  const auto becomes_pod = [](std::string& service, Match& match) {
+    if (service != "be") return;
+    service = "shop.batch";
+    match.found_by = "pod shop/batch, container app";
+  };
+  for (Applied& applied : journal.applied) becomes_pod(applied.service, applied.match);
+  for (Saved& saved : journal.originals) becomes_pod(saved.name.service, saved.name.match);
+  ASSERT_TRUE(save_journal(journal_file, journal));
+  config_.services.pop_back();
+  config_.kubelet.discover.namespaces = {"shop"};
+  testing_support::FakeKubelet kubelet;
+  kubelet.away = true;
+  auto actuator = Actuator::open(config_, {.pods = &kubelet});
+  ASSERT_TRUE(actuator) << actuator.error().message;
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(clocks(), "3600 3600 1500 1500");
 }
 
 TEST_F(ClocksTest, ADomainThatComesBackGetsItsLimitAgain) {

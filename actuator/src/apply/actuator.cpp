@@ -103,7 +103,7 @@ const PodFinder::Calls* Actuator::kubelet() const { return state_->locator.kubel
 
 Result<std::vector<Assignment>> Actuator::read() {
   std::vector<Assignment> assignments;
-  const auto clocks = state_->clocks_in_force();
+  const auto clocks = state_->clocks_in_force(ClockKnob::Reach::AsFound);
   for (const KnobSet& set : state_->knobs) {
     if (set.absent) continue;
     Assignment assignment;
@@ -217,6 +217,7 @@ Result<ContainerAnswer> Actuator::hear_of(const ContainerQuestion& question) {
     if (Status seen = look(); !seen) return seen.error();
     answer.service = locator.service_of(question);
   }
+  if (answer.service.empty()) answer.service = state_->untold_service_of(question);
   if (answer.service.empty()) return answer;
   if (question.stage == ContainerQuestion::Stage::Start) {
     if (Status set = reconcile(); !set) return set.error();
@@ -232,8 +233,7 @@ CpusInForce Actuator::cpus_in_force() const {
   CpusInForce all;
   for (const Applied& applied : state_->journal.applied) {
     const auto cpus = applied.values.find(Aspect::Cpus);
-    const bool of_container = applied.match.found_by.find(container_words) != std::string::npos;
-    if (of_container && cpus != applied.values.end()) all[applied.service] = cpus->second;
+    if (is_of_container(applied.match) && cpus != applied.values.end()) all[applied.service] = cpus->second;
   }
   return all;
 }

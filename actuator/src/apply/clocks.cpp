@@ -41,14 +41,14 @@ void Actuator::State::add_clocks(Platform& now) {
   if (!now.frequency_ghz) now.frequency_ghz = clocks.nominal_ghz;
 }
 
-Status Actuator::State::add_clock_limits(std::map<std::string, Wanted>& wanted) const {
+Status Actuator::State::add_clock_limits(std::map<std::string, Wanted>& wanted, ClockKnob::Reach reach) const {
   if (clocks.knobs.empty()) return done();
   const auto limits = clock_limits(clocks.domains, users_of(wanted));
   for (const KnobSet& set : clocks.knobs) {
     Wanted& values = wanted[set.service];
     const auto mhz = limits.find(set.service);
     if (mhz == limits.end()) continue;
-    const auto value = clock_value(set, mhz->second);
+    const auto value = clock_value(set, mhz->second, reach);
     if (!value && is_clock_offline(value.error())) continue;
     if (!value) return value.error().wrap(set.service);
     if (*value) values[Aspect::Clock] = **value;
@@ -56,17 +56,18 @@ Status Actuator::State::add_clock_limits(std::map<std::string, Wanted>& wanted) 
   return done();
 }
 
-Result<std::optional<std::string>> Actuator::State::clock_value(const KnobSet& set, std::uint64_t mhz) const {
+Result<std::optional<std::string>> Actuator::State::clock_value(const KnobSet& set, std::uint64_t mhz,
+                                                                ClockKnob::Reach reach) const {
   ClockKnob knob(config->roots, set.service);
-  if (const Saved* saved = journal.find(set.name(knob))) return knob.limit(mhz, saved->snapshot);
+  if (const Saved* saved = journal.find(set.name(knob))) return knob.limit(mhz, saved->snapshot, reach);
   const auto now = knob.snapshot();
   if (!now) return now.error();
-  return knob.limit(mhz, *now);
+  return knob.limit(mhz, *now, reach);
 }
 
 Status Actuator::State::follow_clocks() {
   if (clocks.knobs.empty()) return done();
-  const auto limits = clocks_in_force();
+  const auto limits = clocks_in_force(ClockKnob::Reach::Now);
   if (!limits) return limits.error();
   Status first = done();
   std::size_t held = 0;
@@ -89,9 +90,9 @@ Status Actuator::State::follow_clocks() {
   return first;
 }
 
-Result<ClockLimits> Actuator::State::clocks_in_force() const {
+Result<ClockLimits> Actuator::State::clocks_in_force(ClockKnob::Reach reach) const {
   auto wanted = applied_values();
-  if (Status known = add_clock_limits(wanted); !known) return known.error();
+  if (Status known = add_clock_limits(wanted, reach); !known) return known.error();
   ClockLimits limits;
   for (const KnobSet& set : clocks.knobs) {
     const Wanted& values = wanted.at(set.service);

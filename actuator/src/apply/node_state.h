@@ -14,6 +14,7 @@
 #include "apply/journal.h"
 #include "apply/transaction.h"
 #include "bandwidth/mba_curve.h"
+#include "levers/cpufreq.h"
 #include "locate/discovery.h"
 #include "locate/locator.h"
 #include "locate/target_book.h"
@@ -118,6 +119,10 @@ struct Actuator::State {
   [[nodiscard]] bool is_stray(const KnobName& name) const;
   // Of a pod that may ask for it still: nobody knows before the kubelet has told its pods.
   [[nodiscard]] bool may_be_asked_for(const std::string& service, const Match& match) const;
+  // The same of what was applied, as long as the service is not there for us.
+  [[nodiscard]] bool is_untold_pod(const Applied& applied) const;
+  // The service that such a container was a part of; empty where it was of none.
+  [[nodiscard]] std::string untold_service_of(const ContainerQuestion& heard) const;
   void say(const std::string& sentence);  // into `healed`
   // heal() while the agent runs: the log has what it said.
   Status heal_and_tell();
@@ -141,16 +146,17 @@ struct Actuator::State {
   // What decisions may ask of the clock, and why not.
   void add_clocks(Platform& now);
   // Adds each clock domain to what the services get: with its value, or with nothing where it is to be as found.
-  Status add_clock_limits(std::map<std::string, Wanted>& wanted) const;
+  Status add_clock_limits(std::map<std::string, Wanted>& wanted, ClockKnob::Reach reach = ClockKnob::Reach::Now) const;
   // Domains follow the services on their CPUs, and CPUs that come back.
   Status follow_clocks();
   // What a domain gets for a limit of so many MHz; nothing where that is no limit.
-  [[nodiscard]] Result<std::optional<std::string>> clock_value(const KnobSet& set, std::uint64_t mhz) const;
+  [[nodiscard]] Result<std::optional<std::string>> clock_value(const KnobSet& set, std::uint64_t mhz,
+                                                               ClockKnob::Reach reach) const;
   // The clock that a service may reach, MHz, where the agent limits all its CPUs.
   [[nodiscard]] std::optional<std::uint64_t> clock_of(const std::string& cpus,
                                                       const Result<ClockLimits>& in_force) const;
   // What the last decision set.
-  [[nodiscard]] Result<ClockLimits> clocks_in_force() const;
+  [[nodiscard]] Result<ClockLimits> clocks_in_force(ClockKnob::Reach reach) const;
   // What transactions can set: the knobs of the services, then those of clock domains and of interrupts.
   [[nodiscard]] std::vector<const KnobSet*> all_knobs() const;
   // Services that are there, with the CPUs and the clock that they get.

@@ -6,6 +6,20 @@
 
 namespace osml {
 
+namespace {
+
+CpuUser user_of(const Wanted& values) {
+  CpuUser user;
+  for (const auto& [aspect, value] : values) {
+    if (aspect == Aspect::Clock) user.mhz = parse_unsigned(value);
+    if (aspect != Aspect::Cpus) continue;
+    if (const auto cpus = parse_cpulist(value)) user.cpus = *cpus;
+  }
+  return user;
+}
+
+}  // namespace
+
 std::vector<const KnobSet*> Actuator::State::all_knobs() const {
   std::vector<const KnobSet*> all;
   for (const std::vector<KnobSet>* some : {&knobs, &clocks.knobs, &interrupts.found.knobs}) {
@@ -18,15 +32,12 @@ std::vector<CpuUser> Actuator::State::users_of(const std::map<std::string, Wante
   std::vector<CpuUser> users;
   for (const KnobSet& set : knobs) {
     if (set.absent) continue;
-    CpuUser& user = users.emplace_back();
-    user.job = set.job;
     const auto named = wanted.find(set.service);
-    if (named == wanted.end()) continue;
-    for (const auto& [aspect, value] : named->second) {
-      if (aspect == Aspect::Clock) user.mhz = parse_unsigned(value);
-      if (aspect != Aspect::Cpus) continue;
-      if (const auto cpus = parse_cpulist(value)) user.cpus = *cpus;
-    }
+    users.push_back(user_of(named == wanted.end() ? Wanted() : named->second));
+    users.back().job = set.job;
+  }
+  for (const Applied& applied : journal.applied) {
+    if (is_untold_pod(applied)) users.push_back(user_of(applied.values));
   }
   return users;
 }

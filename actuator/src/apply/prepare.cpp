@@ -60,7 +60,7 @@ Result<std::optional<Prepared>> Actuator::State::change_of(const KnobSet& set, K
 
 Result<std::vector<Prepared>> Actuator::State::prepare(const std::map<std::string, Wanted>& wanted) const {
   std::vector<Prepared> changes;
-  const auto in_force = clocks_in_force();
+  const auto in_force = clocks_in_force(ClockKnob::Reach::Now);
   const ClockLimits limits = in_force ? *in_force : ClockLimits{};
   for (const KnobSet* each : all_knobs()) {
     const KnobSet& set = *each;
@@ -109,7 +109,8 @@ Status Actuator::State::settle(const std::map<std::string, Wanted>& wanted) {
 }
 
 void Actuator::State::remember(const std::map<std::string, Wanted>& wanted) {
-  journal.applied.clear();
+  // Pods that the kubelet has not told yet keep what they have: the decision is not about them.
+  std::erase_if(journal.applied, [&](const Applied& one) { return !is_untold_pod(one); });
   note_interrupt_plan(wanted);
   for (const KnobSet* each : all_knobs()) {
     const KnobSet& set = *each;

@@ -138,7 +138,23 @@ bool Actuator::State::is_stray(const KnobName& name) const {
 bool Actuator::State::may_be_asked_for(const std::string& service, const Match& match) const {
   const bool known = std::any_of(config->services.begin(), config->services.end(),
                                  [&](const ServiceConfig& one) { return one.spec.name == service; });
-  return !known && config->kubelet.discover.on() && !locator.has_heard_of_pods() && is_of_pod(match);
+  return !known && config->kubelet.discover.on() && !locator.has_heard_of_pods() && is_of_one_pod(match);
+}
+
+std::string Actuator::State::untold_service_of(const ContainerQuestion& heard) const {
+  for (const Applied& applied : journal.applied) {
+    const bool has_container = is_of_container(applied.match) && applied.match.cgroup;
+    if (heard.id.empty() || !has_container || !is_untold_pod(applied)) continue;
+    const std::string name = fs::path(*applied.match.cgroup).filename();
+    if (name.find(heard.id) != std::string::npos) return applied.service;
+  }
+  return {};
+}
+
+bool Actuator::State::is_untold_pod(const Applied& applied) const {
+  const bool told =
+      std::any_of(knobs.begin(), knobs.end(), [&](const KnobSet& set) { return set.service == applied.service; });
+  return !told && may_be_asked_for(applied.service, applied.match);
 }
 
 Result<Actuator::State::GivenBack> Actuator::State::give_back(const std::function<bool(const KnobName&)>& goes) {

@@ -182,13 +182,14 @@ Result<std::uint64_t> ClockKnob::least_khz() const {
   return std::uint64_t{std::max(*hardware, *operators)};
 }
 
-Result<std::optional<std::string>> ClockKnob::limit(std::uint64_t mhz, const std::string& found) {
+Result<std::optional<std::string>> ClockKnob::limit(std::uint64_t mhz, const std::string& found, Reach reach) {
   const auto most = parse_unsigned(found);
   if (!most) return Error{ErrorKind::Io, file().string() + " contains '" + found + "', expected a number of kHz", 0};
   const auto least = least_khz();
   if (!least) return least.error();
   std::uint64_t reached = *most;
   for (const char* name : {"cpuinfo_max_freq", "bios_limit"}) {
+    if (reach == Reach::AsFound) break;
     const auto now = read_number(directory_ / name);
     if (now && *now > 0) reached = std::min<std::uint64_t>(reached, *now);
   }

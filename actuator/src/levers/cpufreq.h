@@ -51,9 +51,13 @@ class ClockKnob : public Knob {
   // What somebody else wrote is set again. So is a limit that is held down, which changes nothing.
   Status reconcile(const std::string& value) override;
 
+  enum class Reach {
+    Now,     // what firmware and heat leave at the moment
+    AsFound  // whatever these say
+  };
   // The value to set for a limit of `mhz`: not below the least that hardware and operator allow, not above `found` (a
-  // snapshot) or what the hardware can do at the moment. None where it would be no limit.
-  Result<std::optional<std::string>> limit(std::uint64_t mhz, const std::string& found);
+  // snapshot) or what can be reached. None where it would be no limit.
+  Result<std::optional<std::string>> limit(std::uint64_t mhz, const std::string& found, Reach reach = Reach::Now);
 
   // kHz: the least that may be set; the driver's frequencies, ascending (none: any may be set); the nominal one.
   Result<std::uint64_t> least_khz() const;

@@ -74,6 +74,10 @@ void only_watch(const ServiceConfig& service, Place& place) {
 
 }  // namespace
 
+bool is_of_container(const Match& found) { return found.found_by.find(container_words) != std::string::npos; }
+
+bool is_of_one_pod(const Match& found) { return found.found_by.starts_with("pod "); }
+
 bool is_of_pod(const Match& found) {
   return found.found_by.starts_with("pod ") || found.found_by.starts_with("a pod ");  // words_of(PodMatch)
 }

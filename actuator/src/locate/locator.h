@@ -52,6 +52,10 @@ class Locator {
   std::map<int, std::string> started_;       // process that match.pids names -> its start time at first sight
 };
 
+// What was found is one container of a pod.
+bool is_of_container(const Match& found);
+// What was found is a pod by its name, as it is where pods ask for services, or a container of one.
+bool is_of_one_pod(const Match& found);
 // What was found is a pod or a container of one.
 bool is_of_pod(const Match& found);
 // A unit, a container or a pod, whose cgroup has to be found first.
