@@ -29,6 +29,8 @@ STATED = (
     Stated("deploy/helm/osml/values.yaml", r"(?m)^  tag: (\S+)"),
     Stated("deploy/kubernetes/kustomization.yaml", r"osml-server, newTag: ([^}\s]+)"),
     Stated("deploy/kubernetes/kustomization.yaml", r"osml-agent, newTag: ([^}\s]+)"),
+    Stated("docs/how-to/kubernetes.md", r"osml-server:(\S+)"),
+    Stated("docs/how-to/kubernetes.md", r"osml-agent:(\S+)"),
     Stated("CITATION.cff", r"(?m)^version: (\S+)"),
 )
 

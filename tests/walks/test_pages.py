@@ -84,7 +84,7 @@ def test_three_terminals_of_the_demo_page(tmp_path: Path, children: Children) ->
     first, second, third = mount[0], serve[0], run[0]
     assert (first, second, third) == (".venv/bin/osml", ".venv/bin/osml", "actuator/build/release/osml-agent")
     virtual = children.start("node", [str(ROOT / first), *mount[1:], "--server-url", url])
-    server = children.start("server", [str(ROOT / second), *serve[1:], "--port", str(port), "--store", "none"])
+    server = children.start("server", [str(ROOT / second), *serve[1:], "--port", str(port)])
     ready = node / "node.json"
     wait_until(lambda: ready.exists() and json.loads(ready.read_text())["ready"], "the virtual node", [virtual], 90)
     agent = children.start("agent", [str(ROOT / third), *run[1:]])

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from osml.base.extras import how_to_install
 from osml.lab.trials.live import machine
 from osml.lab.trials.live.jobs import Job, jobs
 from osml.lab.trials.live.services import Service, service_named, services
@@ -47,7 +46,7 @@ def _here(kind: str, each: Service | Job) -> dict[str, Any]:
     lacks: list[str] = []
     if (program := machine.missing_program(each)) is not None:
         lacks.append(f"program {program[0]}: apt-get install {program[1]}")
-    lacks += [f"Python module {name}: {how_to_install('real-services')}" for name in machine.missing_modules(each)]
+    lacks += [f"Python module {name}: {machine.how_to_have_modules(each)}" for name in machine.missing_modules(each)]
     return {"kind": kind, "name": each.name, "available": not lacks, "missing": "; ".join(lacks)}
 
 
@@ -77,17 +76,26 @@ def curve_command(
     seconds: Annotated[float, typer.Option(help="Seconds for each load.")] = 6.0,
     seed: Annotated[int, typer.Option(help="Seed of arrival times and request mix.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for logs.")] = Path("out/live-curve"),
+    beside: Annotated[
+        str | None,
+        typer.Option(help="A job of equal weight beside it: see `osml lab live services`.", show_default="none"),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Measure p99 of a service alone over its load, and find the knee: its target. Needs root, takes two minutes."""
+    """Measure p99 of a service over its load, and find the knee: its target. Needs root, takes two minutes.
+
+    The load is a share of what the service can do. With --beside the curve shows what a job costs it.
+    """
     from osml.lab.validation.curve import curve  # noqa: PLC0415 - loads compiled code: not for --help
     from osml.lab.validation.stage import Quiet  # noqa: PLC0415
 
-    document = curve(service_named(service), out, seed, seconds, Quiet(), _say)
+    document = curve(service_named(service), out, seed, seconds, Quiet(), _say, beside)
     if json:
         _print_json(document)
         return
-    table = Table("requests/s", "p50, ms", "p95, ms", "p99, ms", "CPUs", "", title=f"{service} alone on two CPUs")
+    company = "alone" if beside is None else f"beside {beside}"
+    title = f"{service} {company} on two CPUs"
+    table = Table("requests/s", "p50, ms", "p95, ms", "p99, ms", "CPUs", "", title=title)
     for point in document["points"]:
         seen = point["measured"]
         figures = (f"{seen[key]:.3f}" for key in ("p50_ms", "p95_ms", "p99_ms", "cpu"))

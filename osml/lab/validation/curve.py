@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from osml.base.failure import Failure, InputError
+from osml.lab.trials.live.jobs import job_named
 from osml.lab.trials.live.services import Service
 from osml.lab.validation import design
 from osml.lab.validation.calibrate import work_of
@@ -43,22 +44,32 @@ def knee(rates: Sequence[float], latencies: Sequence[float]) -> int:
     return max(range(len(below)), key=below.__getitem__)
 
 
-def curve(service: Service, out: Path, seed: int, seconds: float, quiet: Quiet, say: Callable[[str], None]) -> Any:
-    """Measure the service alone at rising loads; its document. Needs root.
+def curve(
+    service: Service,
+    out: Path,
+    seed: int,
+    seconds: float,
+    quiet: Quiet,
+    say: Callable[[str], None],
+    beside: str | None = None,
+) -> Any:
+    """Measure the service at rising loads, alone or beside a job of equal weight; its document. Needs root.
 
-    Keys: `points: [{rate, measured}]`, `knee_rate`, `target_ms` (p99 at the knee), `ideal_ms` (p99 at the least load).
+    Keys: `beside`, `points: [{rate, measured}]`, `knee_rate`, `target_ms` (p99 at the knee), `ideal_ms` (p99 at the
+    least load).
     Raises Failure where the service answers nothing, MachineError where the machine lacks something.
     """
     if not 0.5 <= seconds <= 600.0:
         raise InputError(f"--seconds is {seconds:g}, expected 0.5 to 600")
     points: list[Point] = []
-    with sole_use([service]), Stage([service], out, seed, quiet) as stage:
+    jobs = () if beside is None else (job_named(beside).name,)
+    with sole_use([service], jobs), Stage([service], out, seed, quiet) as stage:
         probe = stage.measure(Cell(service.name, 2, None, 0.1), Load(PROBE_RATE), PROBE_S)
         if probe.throughput <= 0.0:
             raise Failure(f"service '{service.name}' answered none of {PROBE_RATE * PROBE_S:g} requests")
         work = 1000.0 * probe.cpu / probe.throughput
         for load in STEPS:
-            cell = Cell(service.name, 2, None, load)
+            cell = Cell(service.name, 2, None, load, beside or "none")
             rate = design.rate_of(cell, service.threads, work)
             if rate > design.MOST_RATE * 2.5 and len(points) > 2:
                 say(f"{service.name}: {rate:.0f}/s and more would measure the generator: the curve ends here")
@@ -73,6 +84,7 @@ def curve(service: Service, out: Path, seed: int, seconds: float, quiet: Quiet, 
     at = knee([point.rate for point in points], latencies)
     return {
         "service": service.name,
+        "beside": beside,
         "cpus": 2,
         "seed": seed,
         "points": msgspec.to_builtins(points),

@@ -108,9 +108,6 @@ def _shelf(runtime: Runtime) -> DatasetShelf:
     if runtime.datasets is None:
         message = "the server takes no data sets, because it runs without --datasets FOLDER"
         raise ApiError(404, "not_found", message, headers=CLOSE)
-    if not runtime.datasets.can_check():
-        message = "the server cannot check data sets, because osml-training is not installed"
-        raise ApiError(404, "not_found", message, headers=CLOSE)
     return runtime.datasets
 
 

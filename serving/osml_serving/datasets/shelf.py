@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -110,11 +109,6 @@ class DatasetShelf:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    @staticmethod
-    def can_check() -> bool:
-        """Whether the package that checks is installed."""
-        return find_spec("pyarrow") is not None
 
     def room_for(self, length: int) -> bool:
         """Whether the disk has room for so many bytes, twice: packed and, for a while, unpacked."""

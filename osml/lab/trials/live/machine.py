@@ -38,9 +38,11 @@ def require_programs(wanted: Sequence[Service | Job]) -> None:
         raise MachineError(
             f"{', '.join(missing)} not found: install with `apt-get install {' '.join(sorted(missing.values()))}`"
         )
-    modules = sorted({module for each in wanted for module in missing_modules(each)})
-    if modules:
-        raise MachineError(f"Python modules {', '.join(modules)} not found: {how_to_install('real-services')}")
+    without = {each.name: modules for each in wanted if (modules := missing_modules(each))}
+    if without:
+        modules = sorted({module for found in without.values() for module in found})
+        hows = dict.fromkeys(how_to_have_modules(each) for each in wanted if each.name in without)
+        raise MachineError(f"Python modules {', '.join(modules)} not found: {', and '.join(hows)}")
 
 
 def missing_program(wanted: Service | Job) -> tuple[str, str] | None:
@@ -55,6 +57,12 @@ def missing_program(wanted: Service | Job) -> tuple[str, str] | None:
 def missing_modules(wanted: Service | Job) -> list[str]:
     """Python modules that it needs and that are not installed."""
     return [module for module in wanted.modules if importlib.util.find_spec(module) is None]
+
+
+def how_to_have_modules(wanted: Service | Job) -> str:
+    """The command that installs its Python modules."""
+    package, extra = wanted.extra if isinstance(wanted, Job) else ("osml", "real-services")
+    return how_to_install(extra, package=package)
 
 
 @contextmanager

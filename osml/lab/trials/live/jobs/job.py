@@ -15,6 +15,7 @@ class Job:
 
     `command(directory, threads)` writes what the job needs into its own directory and returns the command line.
     `user` None means: as whoever runs the lab, since others may not read its Python.
+    `extra` is the package of the checkout, and its extra, that brings `modules`.
     `memory` is true where the job streams through memory, so that its neighbours may lose cache and bandwidth.
     """
 
@@ -25,3 +26,4 @@ class Job:
     memory: bool = False
     modules: tuple[str, ...] = ()
     user: str | None = USER
+    extra: tuple[str, str] = ("osml", "real-services")

@@ -15,7 +15,10 @@ def _command(directory: Path, threads: int) -> list[str]:
     return [sys.executable, "-m", "osml.lab.trials.live.jobs.torch_training", str(threads)]
 
 
-JOB = Job("torch-training", sys.executable, "python3", _command, modules=("torch",), user=None)
+JOB = Job(
+    "torch-training", sys.executable, "python3", _command, modules=("torch",), user=None,
+    extra=("osml-training", "train"),
+)  # fmt: skip
 
 
 def _train(threads: int) -> None:
