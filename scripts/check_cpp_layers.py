@@ -18,7 +18,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("domain", "observations, decisions and their JSON, histograms, fields of protobuf"),
     ("config", "the configuration file"),
     ("cpu", "cgroups, affinity and the processes of a service"),
-    ("levers", "memory, disk and real-time priority of a service, the clock of its CPUs"),
+    ("levers", "memory, disk and real-time priority of a service, the clock of its CPUs, interrupts"),
     ("resctrl", "the kernel's cache and bandwidth control"),
     ("client", "HTTP and the decision server"),
     ("gate", "what is asked and answered about a container that starts"),

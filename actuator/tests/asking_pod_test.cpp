@@ -147,7 +147,8 @@ TEST_F(AskingPodTest, ADecisionBeforeTheKubeletAnswersIsNotAboutPodsThatItDoesNo
     const Outcome outcome = actuator->apply(division({{"lc", cpus}}));
     ASSERT_TRUE(took_effect(outcome)) << outcome.message;
     ASSERT_TRUE(actuator->reconcile());
-    EXPECT_EQ(journal()["applied"].size(), 2U);
+    ASSERT_EQ(journal()["applied"].size(), 2U);
+    for (const auto& one : journal()["applied"]) EXPECT_EQ(one.value("job", false), one["service"] == "shop.batch");
     EXPECT_EQ(actuator->cpus_in_force().at("shop.batch"), "4-7") << "the runtime would take them back";
   }
   EXPECT_EQ(this->cpus(scope_of("2b", 2)), "4-7");

@@ -54,6 +54,16 @@ TEST(ConfigError, LimitsNameTheirBounds) {
   EXPECT_THAT(with_limits("max_cores: 0"), HasSubstr("limits.max_cores: '0', expected a whole number from 1 to 65536"));
 }
 
+TEST(ConfigError, NamesOfInterruptsAreAListOfTexts) {
+  for (const char* names : {"[]", "eth0", "[\"\"]", "[\"a/b\"]", "[[eth0]]"}) {
+    EXPECT_THAT(message_of(head + "levers: {interrupts: on, interrupt_names: " + names + "}\n" + services),
+                HasSubstr("levers.interrupt_names: "))
+        << names;
+  }
+  EXPECT_THAT(message_of(head + "levers: {interrupts: yes}\n" + services),
+              HasSubstr("levers.interrupts: 'yes', expected on or off"));
+}
+
 TEST(ConfigError, WaysToFindTheTasks) {
   const auto with_match = [](const std::string& match) {
     return message_of(head + "services:\n  - {name: s, class: be, match: {" + match + "}}\n");

@@ -113,7 +113,7 @@ TEST(ConfigParse, TakesWhatHelmMakesOfOnAndOff) {
   const auto config = parse_config(R"(
 node: n
 server: {url: "http://h", experiences: false}
-levers: {frequency: true, idle: false}
+levers: {frequency: true, idle: false, interrupts: true, interrupt_names: ["nvme*", "ahci[0000:00:17.0]"]}
 services: [{name: s, class: lc, target_ms: 1, match: {cgroup: c}, latency: {file: /t}}]
 )",
                                    "agent.yaml");
@@ -121,6 +121,8 @@ services: [{name: s, class: lc, target_ms: 1, match: {cgroup: c}, latency: {file
   EXPECT_FALSE(config->server.experiences);
   EXPECT_TRUE(config->levers.frequency);
   EXPECT_FALSE(config->levers.idle);
+  EXPECT_TRUE(config->levers.interrupts);
+  EXPECT_EQ(config->levers.interrupt_names, (std::vector<std::string>{"nvme*", "ahci[0000:00:17.0]"}));
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 // The loop, turned by hand: a fake machine, a fake server, node time as the test says.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/files.h"
 #include "daemon/loop.h"
@@ -20,6 +23,7 @@ class FakeMachine : public Machine {
  public:
   const Platform& platform() const override { return platform_; }
   const std::map<std::string, std::string>& missing() const override { return missing_; }
+  InterruptReport interrupts() const override { return interrupts_; }
   Result<std::vector<Assignment>> read() override { return state; }
   Outcome apply(const Decision& decision, bool /*dry_run*/, const std::vector<Assignment>& held) override {
     began_at.push_back(held);
@@ -56,6 +60,7 @@ class FakeMachine : public Machine {
   bool unrestored = false;
   int looked = 0;
   std::vector<Place> places_;
+  InterruptReport interrupts_;
 
  private:
   Platform platform_;
@@ -115,6 +120,31 @@ class LoopTest : public testing::Test {
   std::optional<Sensors> sensors_;
   std::optional<Loop> loop_;
 };
+
+TEST_F(LoopTest, WhereInterruptsGoIsToldOnceAndReported) {
+  const auto log_of = [this](bool dry_run) {
+    build(dry_run);
+    std::ostringstream log;
+    const auto before = spdlog::default_logger();
+    spdlog::set_default_logger(
+        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)));
+    for (const char* plan : {"3 on CPUs 4-7", "3 on CPUs 4-7", ""}) {
+      machine_.interrupts_ = {3, 1, 0, plan};
+      turn(1.0);
+    }
+    spdlog::set_default_logger(before);
+    return log.str();
+  };
+  const std::string told = log_of(false);
+  const std::string line = "interrupts are kept off the CPUs of services: ";
+  const std::size_t first = told.find(line + "3 on CPUs 4-7\n");
+  ASSERT_NE(first, std::string::npos) << told;
+  EXPECT_EQ(told.find("3 on CPUs 4-7", first + line.size() + 1), std::string::npos) << "once";
+  EXPECT_THAT(told, HasSubstr(line + "none, all stay as found\n"));
+  EXPECT_THAT(log_of(true), HasSubstr("interrupts would be moved: 3 on CPUs 4-7\n"));
+  EXPECT_EQ(loop_->report().interrupts.kept_away, 3U);
+  EXPECT_EQ(loop_->report().interrupts.fixed, 1U);
+}
 
 TEST_F(LoopTest, ObservationCarriesWhatTheLastTurnLeft) {
   turn(1.0);

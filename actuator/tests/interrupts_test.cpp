@@ -71,6 +71,10 @@ TEST(KeptAwayTest, WhereAllItsCpusAreOwnedItGoesToTheUsableOnesThatAreNot) {
 TEST(KeptAwayTest, ReservedCpusAreFreeForWhoHadThemAndOfflineOnesAreNot) {
   EXPECT_EQ(kept_away({0, 1, 7}, {0, 1}, {0, 1, 2, 3}, all), (CpuSet{7}));
   EXPECT_EQ(kept_away({0, 1, 7}, {0, 1}, {0, 1, 2, 3}, {0, 1, 2, 3}), (CpuSet{2, 3}));
+  const CpuSet online = {0, 1, 2, 3, 4, 5, 6};
+  EXPECT_EQ(kept_away({7}, {4, 5, 6}, online, online), (CpuSet{0, 1, 2, 3})) << "where it was found is offline";
+  EXPECT_EQ(kept_away({7}, {}, online, online), online);
+  EXPECT_EQ(kept_away({4}, {4}, {4, 5}, {4}), std::nullopt) << "the other one is offline";
 }
 
 class InterruptKnobTest : public testing::Test {
@@ -130,10 +134,38 @@ TEST_F(InterruptKnobTest, NoVectorLeftIsNoErrorOfADecision) {
   EXPECT_FALSE(knob.refused());
 }
 
-TEST_F(InterruptKnobTest, OtherErrorsFailTheStep) {
-  fs::remove(tree_ / file_of(24));
-  fs::create_directory(tree_ / file_of(24));
-  EXPECT_FALSE(knob().write("4-7"));
+// A file that answers EINVAL, as those of chips that can move no interrupt.
+void make_immovable(const fs::path& file) {
+  fs::remove(file);
+  fs::create_symlink("/proc/self/oom_score_adj", file);
+}
+
+TEST_F(InterruptKnobTest, AChipThatCannotMoveItIsNoErrorOfADecision) {
+  make_immovable(tree_ / file_of(24));
+  InterruptKnob knob = this->knob();
+  EXPECT_TRUE(knob.write("4-7"));
+  ASSERT_TRUE(knob.refused());
+  EXPECT_EQ(knob.refused()->code, EINVAL);
+  EXPECT_FALSE(may_move_later(*knob.refused()));
+}
+
+TEST_F(InterruptKnobTest, WhereItWasFoundMayBeOfflineForAWhile) {
+  make_immovable(tree_ / file_of(24));
+  InterruptKnob knob = this->knob();
+  const Status back = knob.restore("4-7 nvme0q1");
+  ASSERT_FALSE(back);
+  EXPECT_EQ(back.error().kind, ErrorKind::Busy);
+  EXPECT_THAT(back.error().message, HasSubstr("none of its CPUs is online"));
+  EXPECT_TRUE(may_move_later(*knob.refused()));
+}
+
+TEST_F(InterruptKnobTest, NamesOfHandlersHaveNoStrangeBytes) {
+  fs::create_directory((tree_ / file_of(24)).parent_path() / "a\xff\x1b[31m");
+  InterruptKnob knob = this->knob();
+  const std::string found = *knob.snapshot();
+  EXPECT_EQ(found, "0-7 a??[31m/nvme0q1");
+  EXPECT_TRUE(is_same_interrupt(found, interrupt_handlers(tree_.roots(), "irq/24")));
+  EXPECT_EQ(renamed("4-7 old", {"x", "y"}), "4-7 x/y");
 }
 
 TEST_F(InterruptKnobTest, AnInterruptThatHasGoneNeedsNothing) {
@@ -159,7 +191,7 @@ TEST_F(InterruptKnobTest, ANumberThatWentToAnotherDeviceIsLeftAlone) {
   EXPECT_EQ(tree_.text(file_of(24)), "0-7");
 }
 
-TEST(InterruptListTest, HasThoseThatSomebodyHandlesInOrder) {
+TEST(InterruptListTest, HasThoseThatSomebodyHandles) {
   const Tree tree;
   EXPECT_FALSE(list_interrupts(tree.roots()));
   add_interrupt(tree, 100, "eth0", "0-7");
@@ -172,9 +204,9 @@ TEST(InterruptListTest, HasThoseThatSomebodyHandlesInOrder) {
   ASSERT_EQ(found->size(), 3U);
   EXPECT_EQ((*found)[0].part, "irq/0");
   EXPECT_TRUE((*found)[0].fixed);
-  EXPECT_EQ((*found)[1].names, std::vector<std::string>{"acpi"});
-  EXPECT_FALSE((*found)[1].fixed);
-  EXPECT_EQ((*found)[2].part, "irq/100");
+  EXPECT_EQ((*found)[1].part, "irq/100");
+  EXPECT_EQ((*found)[2].names, std::vector<std::string>{"acpi"});
+  EXPECT_FALSE((*found)[2].fixed);
   Roots elsewhere = tree.roots();
   elsewhere.proc = "/nowhere";
   elsewhere.irq = tree / "proc/irq";
@@ -315,6 +347,7 @@ TEST_F(InterruptsTest, TheyFollowTheServicesAndGoBackWhereNobodyOwnsTheirCpus) {
   ASSERT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
   EXPECT_EQ(interrupts(), "2-7 2 5 0-7");
   divide("0-7", "0-7");
+  decision_.partition.regions = {{{"lc", "be"}, 8, 0}};
   ASSERT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
   EXPECT_EQ(interrupts(), as_found);
   EXPECT_EQ(originals(), 0U);
@@ -358,7 +391,7 @@ TEST_F(InterruptsTest, WhatAnotherProgramMovesIsSetAgainOnceAMinute) {
   EXPECT_EQ(actuator->interrupts().moved_by_others, 1U);
   tree_.write(file_of(24), "1\n").write(file_of(25), "0\n");
   ASSERT_TRUE(actuator->reconcile());
-  EXPECT_THAT(actuator->missing().at("irq.moved_by_others"), HasSubstr("moved 2 interrupts, such as irq/24"));
+  EXPECT_THAT(actuator->missing().at("irq.moved_by_others"), HasSubstr("(2, such as irq/24)"));
   EXPECT_EQ(actuator->apply(decision_).status, OutcomeStatus::Unchanged) << "nor does a decision set it each interval";
   EXPECT_EQ(interrupts(), "1 0 5 0-7") << "within the minute";
   EXPECT_EQ(actuator->interrupts().moved_by_others, 1U);
@@ -367,6 +400,34 @@ TEST_F(InterruptsTest, WhatAnotherProgramMovesIsSetAgainOnceAMinute) {
   EXPECT_EQ(interrupts(), "5-7 5-7 5 0-7") << "another place is written at once";
   ASSERT_TRUE(actuator->restore());
   EXPECT_EQ(interrupts(), as_found);
+}
+
+TEST_F(InterruptsTest, WhatAnotherProgramMovesToOtherCpusThanThoseOfServicesStaysThere) {
+  make_time_fly();
+  auto actuator = Actuator::open(config_);
+  ASSERT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
+  tree_.write(file_of(24), "6\n");
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(actuator->apply(decision_).status, OutcomeStatus::Unchanged);
+  EXPECT_EQ(interrupts(), "6 4-7 5 0-7");
+  EXPECT_EQ(actuator->interrupts().moved_by_others, 0U);
+  divide("0-4", "5-7");
+  ASSERT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
+  EXPECT_EQ(interrupts(), "5-7 5-7 5 0-7") << "until they have to move";
+  ASSERT_TRUE(actuator->restore());
+  EXPECT_EQ(interrupts(), as_found);
+}
+
+TEST_F(InterruptsTest, BackAndForthNeedsNoIntervalBetween) {
+  auto actuator = Actuator::open(config_);
+  const Decision first = decision_;
+  ASSERT_EQ(actuator->apply(first).status, OutcomeStatus::Applied);
+  divide("0-7", "0-7");
+  decision_.partition.regions = {{{"lc", "be"}, 8, 0}};
+  ASSERT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
+  EXPECT_EQ(interrupts(), as_found);
+  ASSERT_EQ(actuator->apply(first).status, OutcomeStatus::Applied);
+  EXPECT_EQ(interrupts(), divided);
 }
 
 TEST_F(InterruptsTest, AfterTheMinuteAllAreSetAgain) {
@@ -398,6 +459,79 @@ TEST_F(InterruptsTest, WhatTheKernelPlacesItselfIsTriedOnceAndCounted) {
             "lc: cpus 0-3 -> 0-2\nbe: cpus 4-7 -> 3-7\nirq/24: cpus 4-7 -> 3-7");
   ASSERT_TRUE(actuator->restore());
   EXPECT_EQ(interrupts(), as_found);
+}
+
+TEST_F(InterruptsTest, AChipThatCannotMoveOneHoldsNoDecisionUp) {
+  make_immovable(tree_ / file_of(25));  // reads as "0"
+  auto actuator = Actuator::open(config_);
+  const Outcome applied = actuator->apply(decision_);
+  ASSERT_EQ(applied.status, OutcomeStatus::Applied) << applied.message;
+  EXPECT_EQ(tree_.text(file_of(24)), "4-7");
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(actuator->interrupts().fixed, 2U);
+  EXPECT_EQ(actuator->interrupts().kept_away, 1U);
+  EXPECT_EQ(actuator->apply(decision_).status, OutcomeStatus::Unchanged);
+  ASSERT_TRUE(actuator->restore());
+  EXPECT_EQ(tree_.text(file_of(24)), "0-7");
+}
+
+TEST_F(InterruptsTest, WhereItWasFoundMayGoOffline) {
+  add_interrupt(tree_, 27, "disk", "7");
+  divide("4-7", "0-3");
+  auto actuator = Actuator::open(config_);
+  ASSERT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
+  EXPECT_EQ(tree_.text(file_of(27)), "0-3");
+  tree_.write("sys/devices/system/cpu/online", "0-6\n");
+  make_immovable(tree_ / file_of(27));  // the kernel takes no list of offline CPUs
+  divide("4-6", "0-3");
+  EXPECT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(actuator->reconcile());
+  divide("0-3", "4-6");
+  EXPECT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
+}
+
+TEST_F(InterruptsTest, ADeviceThatGetsAnotherNameKeepsWhereItWasFound) {
+  make_time_fly();
+  auto actuator = Actuator::open(config_);
+  ASSERT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
+  fs::rename(tree_ / "proc/irq/25/eth0", tree_ / "proc/irq/25/lan0");
+  ASSERT_TRUE(actuator->reconcile());
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(interrupts(), divided);
+  EXPECT_EQ(originals(), 2U);
+  ASSERT_TRUE(actuator->restore());
+  EXPECT_EQ(interrupts(), as_found);
+}
+
+// Between two looks, which are a minute apart.
+TEST_F(InterruptsTest, ANumberThatGoesToAnotherDeviceIsNotWritten) {
+  auto actuator = Actuator::open(config_);
+  ASSERT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
+  fs::rename(tree_ / "proc/irq/24/nvme0q1", tree_ / "proc/irq/24/can0");
+  tree_.write(file_of(24), "1-3\n");
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(tree_.text(file_of(24)), "4-7") << "as that of any device";
+  EXPECT_EQ(actuator->interrupts().moved_by_others, 0U);
+  ASSERT_TRUE(actuator->restore());
+  EXPECT_EQ(tree_.text(file_of(24)), "1-3");
+}
+
+TEST_F(InterruptsTest, WhatNoJournalOnTheDiskKnowsIsNotWritten) {
+  make_time_fly();
+  auto actuator = Actuator::open(config_);
+  ASSERT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
+  add_interrupt(tree_, 30, "usb", "1");
+  const fs::path away = tree_ / "state-away";
+  fs::rename(config_.state_dir, away);
+  tree_.write("state", "a file where the directory was");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(actuator->reconcile());
+    EXPECT_EQ(tree_.text(file_of(30)), "1");
+  }
+  fs::remove(config_.state_dir);
+  fs::rename(away, config_.state_dir);
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(tree_.text(file_of(30)), "4-7");
 }
 
 TEST_F(InterruptsTest, ItStaysKnownOverEachLook) {
@@ -441,15 +575,12 @@ TEST_F(InterruptsTest, AServiceThatHasGoneOwnsNothing) {
 }
 
 TEST_F(InterruptsTest, AStepThatFailsLeavesThemAsTheyWere) {
-  fs::remove(tree_ / file_of(26));
-  fs::create_directory(tree_ / file_of(26));  // neither read nor written
-  tree_.write(file_of(25), "2\n");
-  fs::remove(tree_ / "cgroup/b/cpuset.cpus");
-  fs::create_directory(tree_ / "cgroup/b/cpuset.cpus");
+  const Sealed sealed(tree_ / "cgroup/b/cpuset.cpus", "4-5\n");  // it grows after the interrupts have shrunk
   auto actuator = Actuator::open(config_);
-  ASSERT_TRUE(actuator);
-  EXPECT_NE(actuator->apply(decision_).status, OutcomeStatus::Applied);
-  EXPECT_EQ(tree_.text(file_of(24)) + " " + tree_.text(file_of(25)), "0-7 2");
+  ASSERT_TRUE(actuator) << actuator.error().message;
+  const Outcome outcome = actuator->apply(decision_);
+  EXPECT_EQ(outcome.status, OutcomeStatus::RolledBack) << outcome.message;
+  EXPECT_EQ(interrupts(), as_found);
 }
 
 TEST_F(InterruptsTest, ARestartKeepsThemAndRestoresWithoutTheConfiguration) {

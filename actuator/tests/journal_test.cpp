@@ -58,8 +58,8 @@ TEST(JournalTest, NoFileIsAnEmptyJournalAndABrokenOneIsAnError) {
 TEST(JournalTest, WhatNamesFilesOutsideOfTheTreesIsRefused) {
   const Tree tree;
   for (const char* entry :
-       {R"("service": "../x", "match": {"cgroup": "a"})", R"("service": "lc", "match": {"cgroup": "../a"})",
-        R"("service": "lc", "match": {"cgroup": "/etc"})"}) {
+       {R"("service": "../x", "match": {"cgroup": "a"})", R"("service": "irq/../24", "match": {"pids": []})",
+        R"("service": "lc", "match": {"cgroup": "../a"})", R"("service": "lc", "match": {"cgroup": "/etc"})"}) {
     tree.write("journal.json", std::string(R"({"version": 1, "pending": [], "originals": [{"knob": "cpus",
         "backend": "cgroup2", "snapshot": "", )") +
                                    entry + "}]}");

@@ -105,6 +105,19 @@ TEST(AgentMetrics, SilenceShowsAsStateReasonAndAge) {
   EXPECT_EQ(stopped.at("osml_agent_state{state=\"fallback\"}"), 0);
 }
 
+TEST(AgentMetrics, InterruptsAreThoseOfNowAndWhatOthersMovedAddsUpOverReloads) {
+  AgentMetrics metrics(100);
+  for (const std::uint64_t moved : {3U, 5U, 1U}) {  // the last one after a reload
+    TurnReport report;
+    report.interrupts = {2, 1, moved, ""};
+    metrics.turn(report, 101, 0.01, 0);
+  }
+  const auto now = samples(metrics);
+  EXPECT_EQ(now.at("osml_agent_interrupts_kept_away"), 2);
+  EXPECT_EQ(now.at("osml_agent_interrupts_fixed"), 1);
+  EXPECT_EQ(now.at("osml_agent_interrupts_moved_by_others_total"), 6);
+}
+
 TEST(AgentMetrics, SaysTheIntervalThatIsConfiguredNow) {
   AgentMetrics metrics(100);
   const TelemetrySockets sockets;

@@ -31,6 +31,7 @@ _HOW_TO = {
     "io.max": "run as root with the io controller of cgroup v2, on a machine with a disk",
     "sched_policy": "run with CAP_SYS_NICE",
     "cpufreq": "a driver for the clock (intel_pstate, amd-pstate, acpi-cpufreq), which virtual machines mostly lack",
+    "irq": "run as root, on several CPUs, with write access to /proc/irq",
     "mba": "a CPU with MBA, not hidden by a virtual machine; then `mount -t resctrl resctrl /sys/fs/resctrl`",
     "mba_regulator": "resctrl with MBM counters, and the freezer of cgroups",
     "llc_monitoring": "a CPU with CMT and MBM, not hidden by a virtual machine; then "

@@ -238,16 +238,21 @@ def test_the_plugin_finds_the_cpus_where_the_agent_looks_for_them(tmp_path: Path
         assert root in [mount["mountPath"] for mount in container["volumeMounts"]], container["name"]
 
 
-@pytest.mark.parametrize("word", ["on", "off", True, False])
-def test_only_an_agent_that_limits_clocks_may_write_to_cpus(word: str | bool, tmp_path: Path) -> None:
-    """Helm reads `frequency: on` as true, and so does the agent."""
-    own = by_name(render(values={"agent": {"config": {"levers": {"frequency": word}}}}, tmp_path=tmp_path))
+def _levers(name: str, word: str | bool | None) -> Document:
+    """Values with this lever; None: it is not named."""
+    return {"agent": {"config": {"levers": {} if word is None else {name: word}}}}
+
+
+@pytest.mark.parametrize("word", ["on", "off", True, False, None])
+def test_only_an_agent_that_limits_clocks_may_write_to_cpus(word: str | bool | None, tmp_path: Path) -> None:
+    """Also one that does not any more: it puts back what it set. Helm reads `on` as true, and so does the agent."""
+    own = by_name(render(values=_levers("frequency", word), tmp_path=tmp_path))
     spec = own["DaemonSet", "osml-agent"]["spec"]["template"]["spec"]
     [agent] = spec["containers"]
     paths = {one["name"]: one["hostPath"]["path"] for one in spec["volumes"] if "hostPath" in one}
     below = {one["mountPath"]: one.get("readOnly", False) for one in agent["volumeMounts"] if "sys" in one["mountPath"]}
     root = agent_config(own)["roots"].get("sysfs")
-    if word in ("on", True):
+    if word is not None:
         # Not below /sys, where the runtimes' default AppArmor profile refuses writes.
         assert root == "/host/sys"
         assert below == {"/host/sys": True, "/host/sys/devices/system/cpu": False}
@@ -255,6 +260,21 @@ def test_only_an_agent_that_limits_clocks_may_write_to_cpus(word: str | bool, tm
     else:
         assert (root, below) == (None, {})
         assert not {"sys", "cpus"} & paths.keys()
+
+
+@pytest.mark.parametrize("word", ["on", "off", True, False, None])
+def test_only_an_agent_that_moves_interrupts_may_write_to_them(word: str | bool | None, tmp_path: Path) -> None:
+    own = by_name(render(values=_levers("interrupts", word), tmp_path=tmp_path))
+    spec = own["DaemonSet", "osml-agent"]["spec"]["template"]["spec"]
+    [agent] = spec["containers"]
+    paths = {one["name"]: one["hostPath"]["path"] for one in spec["volumes"] if "hostPath" in one}
+    mounts = {one["name"]: (one["mountPath"], one.get("readOnly", False)) for one in agent["volumeMounts"]}
+    root = agent_config(own)["roots"].get("irq")
+    if word is not None:
+        # Not at /proc/irq, which runtimes mount read-only.
+        assert (root, mounts["irq"], paths["irq"]) == ("/host/irq", ("/host/irq", False), "/proc/irq")
+    else:
+        assert (root, mounts.get("irq"), paths.get("irq")) == (None, None, None)
 
 
 def test_pods_may_ask_in_the_namespaces_of_the_values_and_get_no_more_rights() -> None:

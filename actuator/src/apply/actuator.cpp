@@ -252,6 +252,7 @@ Status Actuator::restore() {
   if (nothing && !given_up && !state_->journal_unsaved) return done();
   state_->journal.applied.clear();
   state_->interrupts.held.clear();
+  state_->interrupts.displaced.clear();
   state_->interrupts.plan.clear();
   Status back = state_->restore_saved(state_->journal.originals);
   if (Status saved = state_->keep_journal(); !saved) return saved;

@@ -69,25 +69,31 @@ Status Actuator::State::follow_clocks() {
   if (clocks.knobs.empty()) return done();
   const auto limits = clocks_in_force(ClockKnob::Reach::Now);
   if (!limits) return limits.error();
-  Status first = done();
-  std::size_t held = 0;
-  std::string example;
+  std::vector<PartValue> limited;
+  std::vector<const KnobSet*> unlimited;
   for (const KnobSet& set : clocks.knobs) {
     const auto value = limits->find(set.service);
-    const bool limited = value != limits->end();
-    const Status followed = limited ? keep_part(set, value->second) : release_part(set);
-    if (first && !followed) first = followed.error().wrap(set.service);
-    if (!limited) continue;
-    const auto now = set.find(Aspect::Clock)->read();
-    if (!now || !is_held_down(*now, value->second)) continue;
-    if (++held == 1) example = set.service + " with " + *now + " MHz instead of " + value->second;
+    if (value == limits->end()) {
+      unlimited.push_back(&set);
+    } else {
+      limited.push_back({&set, value->second});
+    }
+  }
+  const Status kept = set_parts(limited);
+  const Status released = release_parts(unlimited);
+  std::size_t held = 0;
+  std::string example;
+  for (const PartValue& one : limited) {
+    const auto now = one.part->find(Aspect::Clock)->read();
+    if (!now || !is_held_down(*now, one.value)) continue;
+    if (++held == 1) example = one.part->service + " with " + *now + " MHz instead of " + one.value;
   }
   if (held > 0) {
     missing["cpufreq.held_down"] =
         "firmware, heat or another program holds clocks below the limit that the agent set: " + std::to_string(held) +
         " of " + std::to_string(clocks.knobs.size()) + " domains, such as " + example;
   }
-  return first;
+  return kept ? released : kept;
 }
 
 Result<ClockLimits> Actuator::State::clocks_in_force(ClockKnob::Reach reach) const {

@@ -60,6 +60,7 @@ Json to_json(const std::vector<Applied>& list) {
                      {"there", applied.there},
                      {"values", values}});
     if (applied.cgroup_inode) array.back()["cgroup_inode"] = *applied.cgroup_inode;
+    if (applied.job) array.back()["job"] = true;
   }
   return array;
 }
@@ -108,7 +109,8 @@ std::optional<std::uint64_t> inode_of(const Json& json) {
 }
 
 Applied applied_of(const Json& json) {
-  Applied applied{service_of(json), match_of(json.at("match")), json.at("there").get<bool>(), inode_of(json), {}};
+  Applied applied{service_of(json),        match_of(json.at("match")), json.at("there").get<bool>(), inode_of(json), {},
+                  json.value("job", false)};
   for (const auto& value : json.at("values").items()) {
     applied.values[aspect_of(value.key(), json)] = value.value().get<std::string>();
   }

@@ -25,6 +25,7 @@ struct Applied {
   bool there = true;  // the service's cgroup existed
   std::optional<std::uint64_t> cgroup_inode;
   Wanted values;
+  bool job = false;  // of class be
 
   bool operator==(const Applied&) const = default;
 };

@@ -28,6 +28,12 @@ namespace osml {
 
 using ClockLimits = std::map<std::string, std::string>;  // MHz, by domain
 
+// A clock domain or an interrupt, and what it is to have.
+struct PartValue {
+  const KnobSet* part = nullptr;
+  std::string value;
+};
+
 // Times are node time.
 struct InterruptState {
   Interrupts found;
@@ -35,6 +41,7 @@ struct InterruptState {
   double set_again_s = 0;                   // what others wrote
   InterruptNames refused;                   // the kernel lets nobody move these
   std::map<std::string, std::string> held;  // part -> the CPUs that the agent set
+  std::set<std::string> displaced;          // of these, those that are on CPUs of services at the moment
   std::uint64_t moved_by_others = 0;
   std::string plan;  // of the last decision, in words
 };
@@ -163,17 +170,21 @@ struct Actuator::State {
   [[nodiscard]] std::vector<CpuUser> users_of(const std::map<std::string, Wanted>& wanted) const;
   // What the last decision set, by service.
   [[nodiscard]] std::map<std::string, Wanted> applied_values() const;
-  // Between decisions, of a clock domain or an interrupt: it has the value, or it is as found.
-  Status keep_part(const KnobSet& set, const std::string& value);
-  Status release_part(const KnobSet& set);
+  // Between decisions: these have the value, and those are as found.
+  Status set_parts(const std::vector<PartValue>& parts);
+  Status release_parts(const std::vector<const KnobSet*>& parts);
   void look_for_interrupts();
   // Adds each interrupt to what the services get: with its CPUs, or with nothing where it is to be as found.
   Status add_interrupts(std::map<std::string, Wanted>& wanted) const;
   void note_interrupt_plan(const std::map<std::string, Wanted>& wanted);
   [[nodiscard]] InterruptReport interrupt_report() const;
   Status leave_interrupts();
+  [[nodiscard]] bool is_where_put(const std::string& part);
+  [[nodiscard]] bool is_of_same_device(const KnobSet& set) const;
   // Interrupts follow the services on their CPUs.
   Status follow_interrupts();
+  // `moved`: by others, to CPUs of services, and there still.
+  void tell_of_interrupts(const std::vector<std::string>& moved);
   // Without the assignments of services that are not there.
   [[nodiscard]] Decision about_present(const Decision& decision) const;
   // What the knobs get: an assignment in the kernel's units.

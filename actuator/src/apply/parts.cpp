@@ -37,7 +37,9 @@ std::vector<CpuUser> Actuator::State::users_of(const std::map<std::string, Wante
     users.back().job = set.job;
   }
   for (const Applied& applied : journal.applied) {
-    if (is_untold_pod(applied)) users.push_back(user_of(applied.values));
+    if (!is_untold_pod(applied)) continue;
+    users.push_back(user_of(applied.values));
+    users.back().job = applied.job;
   }
   return users;
 }
@@ -49,25 +51,45 @@ std::map<std::string, Wanted> Actuator::State::applied_values() const {
 }
 
 // What was found is in the journal before anything is written.
-Status Actuator::State::keep_part(const KnobSet& set, const std::string& value) {
-  const auto& [aspect, knob] = *set.knobs.begin();
-  if (journal.find(set.name(*knob)) == nullptr) {
-    if (Status noted = note_originals({{set.service, {{aspect, value}}}}); !noted) return noted;
-    if (Status saved = keep_journal(); !saved) return saved;
+Status Actuator::State::set_parts(const std::vector<PartValue>& parts) {
+  Status first = done();
+  std::vector<const PartValue*> noted;
+  const std::size_t known = journal.originals.size();
+  for (const PartValue& one : parts) {
+    Status original = note_originals({{one.part->service, {{one.part->knobs.begin()->first, one.value}}}});
+    if (original) noted.push_back(&one);
+    if (first && !original) first = original;
   }
-  return knob->reconcile(value);
+  if (journal.originals.size() != known) {
+    if (Status saved = keep_journal(); !saved) {
+      // What no journal on the disk knows is not written, neither now nor the next time.
+      journal.originals.erase(journal.originals.begin() + static_cast<std::ptrdiff_t>(known), journal.originals.end());
+      return saved;
+    }
+  }
+  for (const PartValue* one : noted) {
+    const Status written = one->part->knobs.begin()->second->reconcile(one->value);
+    if (first && !written) first = written.error().wrap(one->part->service);
+  }
+  return first;
 }
 
 // A part that is offline keeps its entry until it is back.
-Status Actuator::State::release_part(const KnobSet& set) {
-  Knob& knob = *set.knobs.begin()->second;
-  const KnobName name = set.name(knob);
-  const Saved* saved = journal.find(name);
-  if (saved == nullptr) return done();
-  const Status back = put_back(knob, saved->snapshot);
-  if (!back) return back.error().kind == ErrorKind::Busy ? done() : back;
-  std::erase_if(journal.originals, [&](const Saved& one) { return same_knob(one.name, name); });
-  return keep_journal();
+Status Actuator::State::release_parts(const std::vector<const KnobSet*>& parts) {
+  Status first = done();
+  const std::size_t known = journal.originals.size();
+  for (const KnobSet* part : parts) {
+    Knob& knob = *part->knobs.begin()->second;
+    const KnobName name = part->name(knob);
+    const Saved* saved = journal.find(name);
+    if (saved == nullptr) continue;
+    const Status back = put_back(knob, saved->snapshot);
+    if (back) std::erase_if(journal.originals, [&](const Saved& one) { return same_knob(one.name, name); });
+    if (first && !back && back.error().kind != ErrorKind::Busy) first = back.error().wrap(part->service);
+  }
+  if (journal.originals.size() == known) return first;
+  Status saved = keep_journal();
+  return first ? saved : first;
 }
 
 }  // namespace osml

@@ -117,16 +117,19 @@ void Actuator::State::remember(const std::map<std::string, Wanted>& wanted) {
     const auto named = wanted.find(set.service);
     if (named == wanted.end()) continue;
     const Wanted& values = named->second;
-    const auto cpus = values.find(Aspect::Cpus);
-    if (is_interrupt_part(set.service) && cpus != values.end()) interrupts.held[set.service] = cpus->second;
+    if (is_interrupt_part(set.service)) {
+      interrupts.held.erase(set.service);
+      if (!values.empty()) interrupts.held[set.service] = values.at(Aspect::Cpus);
+    }
     // What a part of the machine gets follows from the services.
     if (!is_machine_part(set.service)) {
-      journal.applied.push_back({set.service, set.match, !set.absent, set.cgroup_inode, values});
+      journal.applied.push_back({set.service, set.match, !set.absent, set.cgroup_inode, values, set.job});
     }
     std::erase_if(journal.originals, [&](const Saved& saved) {  // as found again, so it is nothing of ours any more
+      if (saved.name.service != set.service) return false;
       const Knob* knob = set.find(saved.name.aspect);
-      return knob != nullptr && !values.contains(saved.name.aspect) && !keeps_group(saved.name.aspect) &&
-             same_knob(saved.name, set.name(*knob));
+      return knob != nullptr && !knob->refused() && !values.contains(saved.name.aspect) &&
+             !keeps_group(saved.name.aspect) && same_knob(saved.name, set.name(*knob));
     });
   }
 }

@@ -30,7 +30,10 @@ Status verify(Knob& knob, const std::string& value) {
 }
 
 Status perform(const Prepared& prepared, const Step& step) {
-  if (prepared.change.found) return put_back(*prepared.knob, *prepared.change.found);
+  if (prepared.change.found) {
+    const Status back = put_back(*prepared.knob, *prepared.change.found);
+    return prepared.knob->refused() ? done() : back;  // what was found stays in the journal, for later
+  }
   if (Status written = prepared.knob->write(step.value); !written) return written;
   return verify(*prepared.knob, step.value);
 }

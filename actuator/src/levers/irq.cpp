@@ -5,9 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <map>
-
-#include "base/number.h"
 
 namespace osml {
 
@@ -15,32 +12,41 @@ namespace {
 
 constexpr std::string_view irq_prefix = "irq/";
 constexpr const char* interrupt_gone = "gone";
-constexpr char name_end = '/';  // no name of a directory has one
+constexpr char handler_end = '/';  // no name of a directory has one
 
-std::optional<std::uint64_t> irq_number(std::string_view text) {
+bool is_irq_number(std::string_view text) {
   constexpr std::size_t most_digits = 9;
-  const bool digits = !text.empty() && text.size() <= most_digits &&
-                      std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-  return digits ? parse_unsigned(text) : std::nullopt;
+  return !text.empty() && text.size() <= most_digits &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// The kernel makes a directory for each handler that has a name of its own.
+// The kernel makes a directory for each handler that has a name of its own. A name may have any bytes: in the journal
+// and in a log there are none that JSON or a terminal has trouble with.
 std::vector<std::string> handlers(const fs::path& directory) {
-  const auto names = list_subdirectories(directory);
-  return names ? *names : std::vector<std::string>();
+  auto names = list_subdirectories(directory);
+  if (!names) return {};
+  for (std::string& name : *names) {
+    std::replace_if(
+        name.begin(), name.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  }
+  return std::move(*names);
 }
 
-bool is_read_only(const fs::path& file) {
+bool is_for_nobody(const fs::path& file) {
   struct stat facts {};
   return ::stat(file.c_str(), &facts) == 0 && (facts.st_mode & S_IWUSR) == 0;
 }
 
-std::string cpus_in(const std::string& snapshot) { return snapshot.substr(0, snapshot.find(' ')); }
+fs::path irq_directory_of(const Roots& roots, std::string_view part) {
+  return interrupt_directory(roots) / std::string(part.substr(std::min(part.size(), irq_prefix.size())));
+}
+
+std::string found_cpus_in(const std::string& snapshot) { return snapshot.substr(0, snapshot.find(' ')); }
 
 }  // namespace
 
 bool is_interrupt_part(std::string_view name) {
-  return name.starts_with(irq_prefix) && irq_number(name.substr(irq_prefix.size()));
+  return name.starts_with(irq_prefix) && is_irq_number(name.substr(irq_prefix.size()));
 }
 
 fs::path interrupt_directory(const Roots& roots) { return roots.irq.empty() ? roots.proc / "irq" : roots.irq; }
@@ -49,35 +55,45 @@ Result<std::vector<Interrupt>> list_interrupts(const Roots& roots) {
   const fs::path all = interrupt_directory(roots);
   const auto numbers = list_subdirectories(all);
   if (!numbers) return numbers.error();
-  std::map<std::uint64_t, Interrupt> used;
-  for (const std::string& text : *numbers) {
-    const auto number = irq_number(text);
-    auto names = number ? handlers(all / text) : std::vector<std::string>();
+  std::vector<Interrupt> used;
+  for (const std::string& number : *numbers) {
+    auto names = is_irq_number(number) ? handlers(all / number) : std::vector<std::string>();
     if (names.empty()) continue;
-    const bool fixed = is_read_only(all / text / "smp_affinity_list");
-    used[*number] = {std::string(irq_prefix) + text, std::move(names), fixed};
+    const bool fixed = is_for_nobody(all / number / "smp_affinity_list");
+    used.push_back({std::string(irq_prefix) + number, std::move(names), fixed});
   }
-  std::vector<Interrupt> interrupts;
-  for (auto& [number, one] : used) interrupts.push_back(std::move(one));
-  return interrupts;
+  return used;
 }
 
 std::optional<CpuSet> interrupt_cpus(const std::string& snapshot) {
-  const auto cpus = parse_cpulist(cpus_in(snapshot));
+  const auto cpus = parse_cpulist(found_cpus_in(snapshot));
   return cpus && !cpus->empty() ? std::optional(*cpus) : std::nullopt;
+}
+
+std::vector<std::string> interrupt_handlers(const Roots& roots, std::string_view part) {
+  return handlers(irq_directory_of(roots, part));
 }
 
 bool is_same_interrupt(const std::string& snapshot, const std::vector<std::string>& names) {
   const std::size_t blank = snapshot.find(' ');
   if (blank == std::string::npos || names.empty()) return true;
-  const std::string before = name_end + snapshot.substr(blank + 1) + name_end;
+  const std::string before = handler_end + snapshot.substr(blank + 1) + handler_end;
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    return before.find(name_end + name + name_end) != std::string::npos;
+    return before.find(handler_end + name + handler_end) != std::string::npos;
   });
 }
 
-InterruptKnob::InterruptKnob(const Roots& roots, std::string_view part)
-    : directory_(interrupt_directory(roots) / std::string(part.substr(std::min(part.size(), irq_prefix.size())))) {}
+std::string renamed(const std::string& snapshot, const std::vector<std::string>& names) {
+  std::string text = found_cpus_in(snapshot);
+  for (std::size_t i = 0; i < names.size(); ++i) text += (i == 0 ? ' ' : handler_end) + names[i];
+  return text;
+}
+
+bool may_move_later(const Error& refused) {
+  return refused.code == ENOSPC || refused.code == EBUSY || refused.code == EAGAIN;
+}
+
+InterruptKnob::InterruptKnob(const Roots& roots, std::string_view part) : directory_(irq_directory_of(roots, part)) {}
 
 Status InterruptKnob::probe() {
   if (::access(file().c_str(), W_OK) == 0) return done();
@@ -98,11 +114,9 @@ Status InterruptKnob::write(const std::string& value) {
     return Error{ErrorKind::Input, "cpus '" + value + "' of an interrupt is no list of CPUs such as 0-3", 0};
   }
   refused_.reset();
-  Status written = write_command(file(), format_cpulist(*cpus) + "\n");
-  if (written || written.error().kind == ErrorKind::Gone) return done();
-  const int code = written.error().code;
-  if (code != EIO && code != EPERM && code != ENOSPC) return written;
-  refused_ = written.error();
+  const Status written = write_command(file(), format_cpulist(*cpus) + "\n");
+  // EIO and EPERM: the kernel places it itself. EINVAL and others: the chip can't. One interrupt holds no decision up.
+  if (!written && written.error().kind != ErrorKind::Gone) refused_ = written.error();
   return done();
 }
 
@@ -121,9 +135,7 @@ Result<std::string> InterruptKnob::snapshot() {
   const auto now = read();
   if (!now) return now.error();
   if (*now == interrupt_gone) return std::string();
-  std::string text = *now;
-  for (const std::string& name : handlers(directory_)) text += (text == *now ? ' ' : name_end) + name;
-  return text;
+  return renamed(*now, handlers(directory_));
 }
 
 Status InterruptKnob::reconcile(const std::string& value) {
@@ -134,19 +146,24 @@ Status InterruptKnob::reconcile(const std::string& value) {
 
 // Where nothing differs nothing is written: what the kernel placed itself refuses even that.
 Status InterruptKnob::restore(const std::string& snapshot) {
+  refused_.reset();
   if (snapshot.empty()) return done();
   const auto cpus = interrupt_cpus(snapshot);
   if (!cpus) {
-    return Error{ErrorKind::Input, "the journal has the CPUs '" + cpus_in(snapshot) + "', expected a list such as 0-3",
-                 0};
+    return Error{ErrorKind::Input,
+                 "the journal has the CPUs '" + found_cpus_in(snapshot) + "', expected a list such as 0-3", 0};
   }
   const std::string found = format_cpulist(*cpus);
   const auto now = read();
   if (!now) return now.error();
   if (same(*now, found) || !is_same_interrupt(snapshot, handlers(directory_))) return done();
   Status written = write_command(file(), found + "\n");
-  if (!written && written.error().code == EINVAL) {
-    return written.error().wrap("none of its CPUs is online; bring one online and restore again");
+  if (!written && (written.error().code == EINVAL || may_move_later(written.error()))) {
+    const bool offline = written.error().code == EINVAL;
+    const char* why = offline ? "none of its CPUs is online; bring one online and restore again"
+                              : "its CPUs take no interrupt at the moment; restore again";
+    refused_ = Error{ErrorKind::Busy, written.error().wrap(why).message, EBUSY};
+    return *refused_;
   }
   if (!written) return written;
   const auto after = read();

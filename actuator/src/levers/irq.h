@@ -20,19 +20,26 @@ bool is_interrupt_part(std::string_view name);
 struct Interrupt {
   std::string part;                // "irq/24"
   std::vector<std::string> names;  // of those who handle it, as in /proc/interrupts
-  bool fixed = false;              // its file is read-only: it belongs to one CPU, or the kernel places it itself
+  bool fixed = false;              // its file is read-only: a timer, or one that the kernel places itself
 };
 
 // roots.irq, or else irq below roots.proc.
 fs::path interrupt_directory(const Roots& roots);
-// Those that somebody handles, in the order of their numbers.
+// Those that somebody handles.
 Result<std::vector<Interrupt>> list_interrupts(const Roots& roots);
 
 // What a snapshot of an interrupt holds: its CPUs, and who handled it.
 std::optional<CpuSet> interrupt_cpus(const std::string& snapshot);
+// Who handles an interrupt now; nobody where it has gone.
+std::vector<std::string> interrupt_handlers(const Roots& roots, std::string_view part);
 // Whether those who handle the number now are those of the snapshot: a number goes to another device when its own has
 // gone. A device that nobody uses at the moment keeps its numbers.
 bool is_same_interrupt(const std::string& snapshot, const std::vector<std::string>& names);
+
+// The snapshot of the same interrupt whose handlers have other names now.
+std::string renamed(const std::string& snapshot, const std::vector<std::string>& names);
+// Why the kernel did not move an interrupt may end: no vector was left, or the device was busy. All else stays so.
+bool may_move_later(const Error& refused);
 
 // Values are lists of CPUs; "gone" when the interrupt has gone: there is nothing to set then. What the kernel has in
 // force is one or a few of these CPUs, of its own choice.
@@ -47,7 +54,7 @@ class InterruptKnob : public Knob {
   Status write(const std::string& value) override;
   [[nodiscard]] bool same(const std::string& read, const std::string& wanted) const override;
   [[nodiscard]] bool accepts(const std::string& read, const std::string& wanted) const override;
-  // EIO or EPERM: the kernel places it itself. ENOSPC: the CPUs have no vector left.
+  // Also of the last restore(), which says Busy then: see may_move_later().
   [[nodiscard]] std::optional<Error> refused() const override { return refused_; }
   // Empty where it has gone: nothing is to be put back then.
   Result<std::string> snapshot() override;

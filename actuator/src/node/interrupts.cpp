@@ -47,14 +47,18 @@ Mechanism interrupt_mechanism(const Config& config, const Interrupts& found,
   }
   const std::string stay = fixed.empty() ? "" : "the kernel lets nobody move " + some_of(fixed);
   if (found.knobs.empty()) return unavailable(irq_lever, stay);
-  if (const Status usable = found.knobs.front().find(Aspect::Cpus)->probe(); !usable) {
-    return unavailable(irq_lever, usable.error().message);
+  Status usable = done();
+  for (const KnobSet& set : found.knobs) {
+    usable = set.find(Aspect::Cpus)->probe();
+    if (usable) break;  // one may have gone since
   }
-  Mechanism mechanism{irq_lever, true, std::to_string(found.knobs.size()) + " interrupts", ""};
+  if (!usable) return unavailable(irq_lever, usable.error().message);
+  const std::size_t number = found.knobs.size();
+  Mechanism mechanism{irq_lever, true, std::to_string(number) + (number == 1 ? " interrupt" : " interrupts"), ""};
   if (!stay.empty()) mechanism.reason += "; " + stay;
   if (found.balanced) {
     mechanism.reason += "; irqbalance runs and moves them as well";
-    mechanism.how_to_enable = "stop irqbalance, or set its IRQBALANCE_BANNED_CPULIST to the CPUs of the services";
+    mechanism.how_to_enable = about_irqbalance;
   }
   return mechanism;
 }
@@ -78,7 +82,9 @@ Interrupts find_interrupts(const Config& config, const InterruptNames& refused) 
     }
     KnobSet& set = found.knobs.emplace_back();
     set.service = one.part;
-    set.knobs[Aspect::Cpus] = std::make_unique<InterruptKnob>(config.roots, one.part);
+    auto knob = std::make_unique<InterruptKnob>(config.roots, one.part);
+    if (auto now = knob->read()) found.cpus[one.part] = std::move(*now);
+    set.knobs[Aspect::Cpus] = std::move(knob);
     found.names[one.part] = one.names;
   }
   found.fixed = fixed.size();

@@ -16,12 +16,16 @@ namespace osml {
 using InterruptNames = std::map<std::string, std::vector<std::string>>;
 
 struct Interrupts {
-  std::vector<KnobSet> knobs;  // of those that the agent may move
-  InterruptNames names;        // of the same
-  std::size_t fixed = 0;       // that the agent should move and nobody can
-  bool balanced = false;       // irqbalance runs, which moves them too
+  std::vector<KnobSet> knobs;               // of those that the agent may move
+  InterruptNames names;                     // of the same
+  std::map<std::string, std::string> cpus;  // where each of them was at this look
+  std::size_t fixed = 0;                    // that the agent should move and nobody can
+  bool balanced = false;                    // irqbalance runs, which moves them too
   Mechanism mechanism{"irq", true, "", ""};
 };
+
+inline constexpr const char* about_irqbalance =
+    "stop irqbalance, or set its IRQBALANCE_BANNED_CPULIST to the CPUs of the services";
 
 // What the agent does with them, in numbers.
 struct InterruptReport {

@@ -25,10 +25,9 @@ CpuSet owned_alone(const std::vector<CpuUser>& users) {
 
 std::optional<CpuSet> kept_away(const CpuSet& found, const CpuSet& owned, const CpuSet& usable, const CpuSet& online) {
   const CpuSet left = without(found, owned);
-  if (left == found) return std::nullopt;
-  if (!intersect(left, online).empty()) return left;
+  if (!intersect(left, online).empty()) return left == found ? std::nullopt : std::optional(left);
   CpuSet elsewhere = without(usable, owned);
-  return elsewhere.empty() ? std::nullopt : std::optional(std::move(elsewhere));
+  return intersect(elsewhere, online).empty() ? std::nullopt : std::optional(std::move(elsewhere));
 }
 
 }  // namespace osml

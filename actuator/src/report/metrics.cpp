@@ -217,8 +217,8 @@ std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) c
   out.gauge("interrupts_kept_away", "Interrupts that the agent keeps off the CPUs of services.",
             number(last_.interrupts.kept_away));
   out.gauge("interrupts_fixed", "Interrupts that the kernel lets nobody move.", number(last_.interrupts.fixed));
-  out.counter("interrupts_moved_by_others_total", "Interrupts that another program moved, and the agent set again.",
-              number(moved_interrupts_));
+  out.counter("interrupts_moved_by_others_total",
+              "Interrupts that came back to CPUs of services, and the agent set again.", number(moved_interrupts_));
   out.gauge("infeasible", "1 if the policy reports that this node cannot satisfy its services.",
             last_.infeasible ? 1 : 0);
   out.gauge("missing", "Measurements and mechanisms that are missing now.", number(last_.missing.size()));

@@ -39,9 +39,14 @@
 {{- if or (include "osml.reports" .) .Values.agent.discover.latencyTargets }}true{{- end }}
 {{- end }}
 
-{{- /* "true" where the agent limits the clock of CPUs; Helm reads a plain `on` as true. */}}
+{{- /* "true" where the configuration names the clock of CPUs, also to switch it off: the agent puts back what it set. */}}
 {{- define "osml.limitsClock" -}}
-{{- if has (toString (dig "levers" "frequency" "off" .Values.agent.config)) (list "on" "true") }}true{{- end }}
+{{- if hasKey (dig "levers" (dict) .Values.agent.config) "frequency" }}true{{- end }}
+{{- end }}
+
+{{- /* The same of interrupts. */}}
+{{- define "osml.movesInterrupts" -}}
+{{- if hasKey (dig "levers" (dict) .Values.agent.config) "interrupts" }}true{{- end }}
 {{- end }}
 
 {{- /* The agent's configuration: what the chart knows, and on top of it agent.config. NODE_NAME and NODE_IP are put in
@@ -51,6 +56,7 @@
 {{- $roots := dict "cgroup" "/host/cgroup" }}
 {{- if $agent.resctrl }}{{- $_ := set $roots "resctrl" "/host/resctrl" }}{{- end }}
 {{- if include "osml.limitsClock" . }}{{- $_ := set $roots "sysfs" "/host/sys" }}{{- end }}
+{{- if include "osml.movesInterrupts" . }}{{- $_ := set $roots "irq" "/host/irq" }}{{- end }}
 {{- $config := dict
       "node" "NODE_NAME"
       "server" (dict "url" (include "osml.serverUrl" .) "token_file" "/run/secrets/osml/token")
