@@ -18,7 +18,7 @@ namespace osml {
 
 namespace {
 
-constexpr std::size_t longest_shown = 60;  // of what others wrote, in an error
+constexpr std::size_t longest_bound = 60;  // of what others wrote, in an error
 
 Error broken_body() { return {ErrorKind::Io, "not Prometheus protobuf: the body is broken or was cut off"}; }
 
@@ -131,7 +131,7 @@ Status Families::add_series(std::string_view bytes, std::string_view part) {
   for (const auto& pair : message_.label()) labels[pair.name()] = pair.value();
   if (!part.empty()) {
     const auto bound = labels.find("le");
-    const std::string le = bound == labels.end() ? "" : printable(bound->second, longest_shown);
+    const std::string le = bound == labels.end() ? "" : printable(bound->second, longest_bound);
     return parts_.add(part, labels, *value, "le=" + le + " count=" + format_number(*value));
   }
   seen_ = true;
