@@ -210,16 +210,18 @@ def test_who_has_no_settled_intervals_is_still_said_to_miss_its_target() -> None
     assert answer([Advice(_BLAME, (), 20.0, "p99", 0.0, 0.0)], [Untold("web", Target(60, 60, 0))])[0] is False
 
 
+def _uncounted(service: Service) -> Service:
+    latency = None if service.latency is None else structs.replace(service.latency, requests_per_s=None)
+    return structs.replace(service, target_ms=1e-3, latency=latency)
+
+
 def test_a_service_whose_requests_nobody_counts_is_not_taken_as_idle() -> None:
     """Its latency source tells latencies alone; the others are counted."""
     lines = [
         Line(
             structs.replace(
                 line.observation,
-                services=[
-                    structs.replace(one, target_ms=1e-3, requests_per_s=None) if one.name == "service-1" else one
-                    for one in line.observation.services
-                ],
+                services=[_uncounted(one) if one.name == "service-1" else one for one in line.observation.services],
             ),
             line.decision,
         )
