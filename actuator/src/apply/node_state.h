@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "apply/actuator.h"
-#include "apply/crash_point.h"
 #include "apply/journal.h"
 #include "apply/transaction.h"
 #include "bandwidth/mba_curve.h"

@@ -1,10 +1,15 @@
 #include "apply/transaction.h"
 
+#include <unistd.h>
+
 #include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <set>
 #include <thread>
 
 #include "apply/restore.h"
+#include "base/number.h"
 
 namespace osml {
 
@@ -59,6 +64,20 @@ std::string undo(const std::vector<Prepared>& changes, const std::vector<Step>& 
 }
 
 }  // namespace
+
+CrashPoint CrashPoint::from_environment() {
+  CrashPoint point;
+  const char* text = std::getenv("OSML_CRASH_AFTER_STEP");
+  if (text == nullptr) return point;
+  if (const auto steps = parse_unsigned(text)) point.remaining_ = static_cast<unsigned long>(*steps);
+  return point;
+}
+
+void CrashPoint::step() {
+  if (!remaining_) return;
+  if (*remaining_ <= 1) ::kill(::getpid(), SIGKILL);
+  --*remaining_;
+}
 
 Execution execute(const std::vector<Prepared>& changes, const std::vector<Step>& steps, CrashPoint& crash) {
   for (std::size_t index = 0; index < steps.size(); ++index) {

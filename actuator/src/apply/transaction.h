@@ -2,10 +2,10 @@
 // everything before it. Knows nothing of files: it talks to knobs.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "apply/crash_point.h"
 #include "base/knob.h"
 #include "plan/plan.h"
 
@@ -23,6 +23,19 @@ enum class Ending { Applied, RolledBack, Failed };
 struct Execution {
   Ending ending = Ending::Applied;
   std::string message;  // the step that failed and why; for Failed also what could not be undone
+};
+
+// Crash tests: OSML_CRASH_AFTER_STEP=n kills the process (SIGKILL, as a power cut would) after n steps of a
+// transaction. Honoured only when the binary was started with --fault-injection.
+class CrashPoint {
+ public:
+  CrashPoint() = default;
+  static CrashPoint from_environment();
+  // To be called after each step.
+  void step();
+
+ private:
+  std::optional<unsigned long> remaining_;
 };
 
 Execution execute(const std::vector<Prepared>& changes, const std::vector<Step>& steps, CrashPoint& crash);
