@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -177,11 +178,12 @@ def test_a_long_scene_with_few_misses_is_not_the_worst() -> None:
 
     def scene(intervals: int, missed: float) -> Scene:
         seen = {"moses": {"p99": Reading(0.0, 0.1, intervals)}}
-        return Scene(tuple(range(intervals)), ("moses",), {}, {}, seen, {}, {"moses": missed})
+        return Scene(tuple(range(intervals)), ("moses",), {}, {"moses": 100.0}, seen, {}, {"moses": missed})
 
+    known: Any = _Known()
     long, short = scene(10_000, 0.009), scene(85, 1.0)
-    assert worst_scene((long, short), _Known(), "moses")  # type: ignore[arg-type] is short
-    assert worst_scene((long, scene(85, 0.0)), _Known(), "moses")  # type: ignore[arg-type] is long
+    assert worst_scene((long, short), known, "moses") is short
+    assert worst_scene((long, scene(85, 0.0)), known, "moses") is long
 
 
 class _Known:
