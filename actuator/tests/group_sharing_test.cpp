@@ -85,6 +85,35 @@ TEST(GroupSharingTest, MoreGroupsThanThereAreIsRefusedBeforeAnythingIsMade) {
   EXPECT_FALSE(osml::exists(tree / "resctrl/osml-lc"));
 }
 
+TEST(GroupSharingTest, WithoutAFreeGroupNobodyIsToldOfWaysUntilThereIsOne) {
+  Tree tree;
+  tree.sysfs().cgroup2("a", 10).cgroup2("b", 20).resctrl().write("resctrl/info/L3/num_closids", "2\n");
+  tree.write("resctrl/other/tasks", "");  // another program's group
+  const Config config = tree.config();
+  auto actuator = Actuator::open(config);
+  ASSERT_TRUE(actuator) << actuator.error().message;
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(actuator->platform().max_groups, 1U);
+  EXPECT_FALSE(actuator->platform().ways);
+  EXPECT_FALSE(actuator->platform().way_mib);
+  EXPECT_FALSE(actuator->platform().mba);
+  ASSERT_TRUE(actuator->missing().contains("cache_groups"));
+  EXPECT_NE(actuator->missing().at("cache_groups").find("none is free"), std::string::npos);
+  Decision decision;
+  decision.node = "n";
+  decision.partition.regions = {{{"lc"}, 5, 0}, {{"be"}, 3, 0}};
+  decision.assignments = {{"lc", "0-4", {}, {}, {}, {}}, {"be", "5-7", {}, {}, {}, {}}};
+  const Outcome outcome = actuator->apply(decision);
+  EXPECT_EQ(outcome.status, OutcomeStatus::Applied) << outcome.message;
+  EXPECT_TRUE(took_effect(actuator->apply(actuator->even_decision())));
+  fs::remove_all(tree / "resctrl/other");
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(actuator->platform().max_groups, 2U);
+  EXPECT_EQ(actuator->platform().ways, 20U);
+  EXPECT_TRUE(actuator->platform().mba);
+  EXPECT_FALSE(actuator->missing().contains("cache_groups"));
+}
+
 TEST(GroupSharingTest, AGuestHasLostNoGroup) {
   Tree tree;
   tree.sysfs().cgroup2("a", 10).cgroup2("b", 20).resctrl().write("resctrl/schemata", "    L3:0=fffff\n");

@@ -56,15 +56,19 @@ Status Actuator::State::refresh() {
   add_levers(now, *config, knobs);
   add_clocks(now);
   look_for_interrupts();
-  set_group_room(now);
   if (!curve) {
     auto read = read_curve(*config, resctrl);
     if (!read) return read.error();
     curve = std::move(*read);
   }
   set_throttle(now);
+  set_group_room(now);
   mechanisms = probe_mechanisms(*config, resctrl, knobs);
   missing = missing_of(mechanisms);
+  if (group_room == 0U) {
+    missing["cache_groups"] = "none is free: other programs use all groups of " + config->roots.resctrl.string() +
+                              "; nobody can have ways or a memory bandwidth of its own until one of them is removed";
+  }
   if (auto placement = probe_placement(*config, now)) mechanisms.push_back(std::move(*placement));
   for (LeverState& lever : probe_levers(*config, mechanisms, knobs, clocks, interrupts.found)) {
     if (lever.switched_on && !lever.mechanism.available) missing[lever.mechanism.name] = lever.mechanism.reason;
@@ -150,7 +154,8 @@ Decision Actuator::State::about_present(const Decision& decision) const {
   return present;
 }
 
-// The root group counts as one for those who ask.
+// The root group counts as one for those who ask. Without another one a decision that divides the cache or the memory
+// bandwidth would be refused, whatever it says: policies are told that this node can divide neither.
 void Actuator::State::set_group_room(Platform& now) {
   group_room.reset();
   if (!resctrl || !resctrl->allocates()) return;
@@ -161,6 +166,10 @@ void Actuator::State::set_group_room(Platform& now) {
   }
   group_room = osml::resctrl::room_for_groups(config->roots.resctrl, *resctrl, ours);
   now.max_groups = *group_room + 1;
+  if (*group_room > 0) return;
+  now.ways.reset();
+  now.way_mib.reset();
+  now.mba.reset();
 }
 
 std::optional<resctrl::Info> Actuator::State::resctrl_info() const {
