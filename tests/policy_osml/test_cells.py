@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace as replace_facts
 from itertools import pairwise
 from typing import Any
 
@@ -12,10 +11,7 @@ from msgspec.structs import replace
 from osml.domain import Counters, MbaRange, Partition, Platform, Region
 from osml.policies.osml import Osml
 from osml.policies.osml.answers.models import Models
-from osml.policies.osml.memory.state import OsmlState
-from osml.policies.osml.rules import chosen
 from tests.kit.fake_models import FEATURES, PLATFORM, Fake, Run, job, metadata, needs, observe, service
-from tests.kit.osml_facts import facts
 
 
 def cells(**cores: float) -> Osml:
@@ -184,19 +180,6 @@ def test_bandwidth_is_split_by_predicted_need_where_the_platform_throttles_it() 
     run = Run(cells(rate_10=4.0, rate_50=12.0), replace(PLATFORM, mba=MbaRange(10, 100, 10)))
     decision = run(service("a"), service("b", rate=50.0), job())
     assert decision.partition.mba == {"a": 30, "b": 80, "job": 70}  # 25, 75 % up; 76.8 - 1.2 x 16 GB/s, down
-
-
-@pytest.mark.parametrize(
-    ("count", "each", "parted"), [(3, 10.0, True), (3, 11.0, False), (6, 4.0, True), (6, 5.0, False)]
-)
-def test_a_node_on_which_all_share_and_meet_their_targets_is_parted_for_what_is_worth_it(
-    count: int, each: float, parted: bool
-) -> None:
-    """36 cores: cells that leave 3 of them, or 6 with six needs to be wrong about, are not."""
-    seen = facts(*(service(n) for n in "abcdef"[:count]), before=OsmlState(age=9), models=needs(rate_10=each))
-    rule, proposal = chosen(replace_facts(seen, new=[]))
-    assert rule == ("place" if parted else "sharing-is-enough")
-    assert len(proposal.cells) == (count if parted else 0)
 
 
 def test_nothing_is_observed_of_a_node_without_a_partition_twice() -> None:

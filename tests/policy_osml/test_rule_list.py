@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 import re
 
@@ -90,14 +89,6 @@ def test_a_setting_of_probe_changes_what_is_decided() -> None:
         return found
 
     assert words(DEFAULT) != words(replace(DEFAULT, close=0.1))
-
-
-def test_a_setting_of_sharing_is_enough_changes_whether_it_holds() -> None:
-    shared = service("a", rate=50.0), service("b", rate=50.0)
-    early = facts(*shared, before=OsmlState(age=9), models=needs(rate_10=4.0, rate_50=12.0))
-    known = dataclasses.replace(early, new=[])
-    assert chosen(known).rule == "place"
-    assert chosen(dataclasses.replace(known, settings=replace(DEFAULT, to_save=2.0))).rule == "sharing-is-enough"
 
 
 def test_every_rule_that_asks_no_corrector_proposes_something(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,18 +150,6 @@ def test_what_was_tried_is_forgotten_when_loads_move() -> None:
     assert run.cores()["a"] <= 6
 
 
-def test_nobody_gets_a_cell_while_a_queue_drains_that_all_share_for() -> None:
-    """What a service with a queue needs is guessed too low: all would fit, and it missed its target with as much."""
-    seen = facts(service("a", 20.0), service("b"), before=OsmlState(age=DEFAULT.patience - 1))
-    assert seen.draining()
-    late = facts(service("a", 20.0), service("b"), before=OsmlState(age=DEFAULT.patience))
-    assert not late.draining()
-    falls = OsmlState(age=20, tracks={"a": replace(seen.tracks["a"], latency_ms=250.0)})
-    assert facts(service("a", 20.0), service("b"), before=falls).draining()
-    rises = OsmlState(age=20, tracks={"a": replace(seen.tracks["a"], latency_ms=150.0)})
-    assert not facts(service("a", 20.0), service("b"), before=rises).draining()
-
-
 def test_what_the_node_can_not_satisfy_is_said_in_every_decision_while_that_lasts() -> None:
     run = Run(Osml(needs(rate_10=20.0)))
     run(service("a"), service("b"), times=3)

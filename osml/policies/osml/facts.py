@@ -149,13 +149,6 @@ class Facts:
         track = self.tracks[name]
         return self.meets(name) and min(track.settled, track.met) >= self.settings.safe_after
 
-    def draining(self) -> bool:
-        """Whether the queues behind missed targets get shorter as the node is run now."""
-        if self.age <= self.settings.patience:
-            return True
-        tracks = self.before.tracks
-        return all(drains(tracks.get(name), self.services[name], self.settings) for name in self.missed)
-
 
 def units(amount: float, quantum: float, rounding: float) -> int:
     """Whole units for so many CPUs (or ways, of quantum 1); what is no more than `rounding` above does not count."""

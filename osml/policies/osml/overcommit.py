@@ -6,8 +6,7 @@ from osml.domain import Infeasible, Reason
 from osml.entropy import combine
 from osml.policies.osml.divide import cut_down, fits, missing, spread_out
 from osml.policies.osml.facts import Facts, jobs_entropy
-from osml.policies.osml.guard import least_for_use
-from osml.policies.osml.memory.state import CELLS, POOLED, SHARED, SOME
+from osml.policies.osml.memory.state import CELLS, SHARED, SOME
 from osml.policies.osml.node import Cell
 from osml.policies.osml.place import share
 from osml.policies.osml.relieve import corrected
@@ -15,8 +14,11 @@ from osml.policies.osml.rule import Proposal, changes
 
 
 def short(facts: Facts) -> bool:
-    """Whether somebody needs more than could be found for it: no rule before this one had an answer."""
-    return bool(facts.alarmed) or facts.way == SHARED or bool(facts.new)
+    """Whether somebody needs more than could be found for it: no rule before this one had an answer.
+
+    Where all share and meet their targets nobody does, whatever is predicted.
+    """
+    return bool(facts.alarmed or facts.new) or (facts.way == SHARED and bool(facts.missed))
 
 
 def untried(facts: Facts, way: str) -> bool:
@@ -27,24 +29,6 @@ def untried(facts: Facts, way: str) -> bool:
         and way != facts.way
         and (SHARED in facts.scores or not facts.node.may_share)
     )
-
-
-def one_apart(facts: Facts) -> Proposal | None:
-    """A cell for the one service that misses its target while all share; the others together on the rest."""
-    if facts.way != SHARED or not untried(facts, POOLED) or len(facts.services) < 3 or len(facts.missed) != 1:
-        return None
-    name, node, room = facts.missed[0], facts.node, facts.node.for_lc
-    want = facts.wants[name]
-    cell = node.bounded(name, want.cores, max(want.ways, room.ways * want.cores // room.cores))
-    used = sum(least_for_use(facts, other) for other in facts.services if other != name)
-    if cell.cores > facts.settings.apart * room.cores or room.cores - cell.cores < used:
-        return None
-    text = (
-        f"{name} gets a cell of {cell.cores} cores and {cell.ways} ways, the other services share the rest: "
-        "it is above its target while all services share everything"
-    )
-    reason = Reason(text=text, service=name, resource="cores", change=cell.cores)
-    return Proposal({name: cell}, [reason], shortage=lack(facts))
 
 
 def cells_at_rcliff(facts: Facts) -> Proposal | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from osml.domain import Infeasible, Reason
-from osml.policies.osml.divide import cut_down, fits, spread_out
+from osml.policies.osml.divide import cut_down, spread_out
 from osml.policies.osml.facts import Facts
 from osml.policies.osml.memory.state import CELLS, SHARED
-from osml.policies.osml.node import NO_SERVICE, Cell, total
+from osml.policies.osml.node import NO_SERVICE, Cell
 from osml.policies.osml.rule import Proposal, changes
 
 
@@ -23,30 +23,6 @@ def no_cells(facts: Facts) -> Proposal | None:
     if why is None:
         return None
     return share(why)._replace(shortage=None if why == NO_SERVICE else Infeasible(names, why))
-
-
-def wait_for_queues(facts: Facts) -> Proposal | None:
-    """All go on to share while targets are missed and the queues may still become shorter.
-
-    Needs are guessed too low behind a queue, and it drains fastest so.
-    """
-    if not (_shares(facts) and facts.missed and facts.draining()):
-        return None
-    return share(f"request queues of {', '.join(facts.missed)} may still become shorter")
-
-
-def stay_shared(facts: Facts) -> Proposal | None:
-    """All go on to share while all targets are met, and cells would not fit or free too few cores to be worth it.
-
-    Not beside BE jobs, to which each core is worth something.
-    """
-    if not _shares(facts) or facts.missed or facts.new or facts.age <= 1 or facts.node.be:
-        return None
-    room, settings = facts.node.for_lc, facts.settings
-    least = max(settings.to_save, settings.to_save_each * len(facts.services)) * room.cores
-    if fits(facts.node, facts.wants) and room.cores - total(facts.wants.values()).cores >= least:
-        return None
-    return share("all targets are met, and cells would free too few cores")
 
 
 def cells_for_all(facts: Facts) -> Proposal | None:
@@ -73,11 +49,6 @@ def cells_for_all(facts: Facts) -> Proposal | None:
     lent = {n: replace(facts.tracks[n], before=None) for n, cell in cells.items() if cell != facts.cells.get(n)}
     reasons = changes(facts, cells) or [Reason(text="all needs fit: the cells stay as they are")]
     return Proposal(cells, reasons, tracks={**facts.tracks, **lent})
-
-
-def _shares(facts: Facts) -> bool:
-    """Whether all services share everything, and go on to be allowed to."""
-    return facts.way == SHARED and facts.node.may_share
 
 
 def _kept(facts: Facts, name: str, cell: Cell) -> Cell:

@@ -11,14 +11,11 @@ from osml.policies.osml.guard import objection
 from osml.policies.osml.rule import Proposal, Rule
 
 RULES = (
-    Rule("queues-drain", place.wait_for_queues, "ours"),
-    Rule("sharing-is-enough", place.stay_shared, "ours"),
     Rule("place", place.cells_for_all, "OSML, algorithm 1, lines 1 to 6"),
     Rule("more", relieve.more_for_missed, "OSML, algorithm 2"),
     Rule("more-ahead", ahead.more_ahead, "ours (Model-C')"),
     Rule("balance", balance.move_a_unit, "PARTIES, section 3.4"),
     Rule("share", overcommit.share_first, "ours"),
-    Rule("one-apart", overcommit.one_apart, "ours"),
     Rule("cells-at-rcliff", overcommit.cells_at_rcliff, "OSML, algorithm 1, line 18"),
     Rule("set-aside", overcommit.set_some_aside, "ours"),
     Rule("share-again", overcommit.share_again, "ours"),

@@ -52,10 +52,8 @@ class Settings(Struct, frozen=True):
     - `near`: mean latency over target that a giver is expected to have at most.
     - `room`: share of the target by which a giver has to be nearer to it than the taker.
     - `worse`: E_S by which cells may be worse than sharing everything and are still balanced.
-    - `apart`: share of the cores that the cell of one service has at most, while all others share the rest.
     - `scarce_ways`: share of its ways that a service keeps at least.
     - `better`: share of the E_S of services without anything from which setting them aside is tried.
-    - `to_save`, `to_save_each`: share of the cores that cells have to free, in all and for each service.
     """
 
     settle: int = 2
@@ -89,11 +87,8 @@ class Settings(Struct, frozen=True):
     reach: tuple[int, float] = (4, 0.15)
     room: float = 0.02
     worse: float = 0.03
-    apart: float = 0.25
     scarce_ways: float = 0.8
     better: float = 0.9
-    to_save: float = 0.1
-    to_save_each: float = 0.03
 
 
 DEFAULT = Settings()
