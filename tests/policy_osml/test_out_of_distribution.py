@@ -14,7 +14,7 @@ from osml.policies.osml.answers.forecast import ModelFault, ask
 from osml.policies.osml.answers.models import Models
 from osml.predictors import FeatureSpec, Margin
 from tests.kit.fake_models import FEATURES as FAKE_FEATURES
-from tests.kit.fake_models import Fake, Run, metadata, needs, observe, service
+from tests.kit.fake_models import PLATFORM, Fake, Run, metadata, needs, observe, service
 
 FEATURES = ("latency_over_target", "cores", "requests_per_s", "target_ms", "threads")
 
@@ -149,3 +149,56 @@ def test_a_model_of_many_machines_is_not_asked_about_one_unlike_all_of_them() ->
     assert isinstance(fault, ModelFault)
     assert "was not trained on a machine like this (platform_cores 36, trained on 4 to 30)" in fault.text
     assert isinstance(ask(asked, [service("a")], of_many(33.0)), dict)
+
+
+def _of_one_size() -> tuple[Models, list[str]]:
+    """A model of a machine with 64 CPUs that knows the service `a` alone, and one of all machines; who was asked."""
+    asked: list[str] = []
+
+    def answering(name: str, cores: float, most_cores: float, services: list[str], **more: Any) -> Any:
+        def answer(_row: np.ndarray[Any, Any]) -> list[float]:
+            asked.append(name)
+            return [cores - 1.0, 1.0, cores, 1.0, 1.0]
+
+        about = metadata(features=FAKE_FEATURES, name=name, services=services, **more)
+        seen = [FeatureSpec(n, None, 4.0, most_cores if n == "platform_cores" else 1e9) for n in FAKE_FEATURES]
+        return Fake(answer, replace(about, features=seen))
+
+    own = answering("own", 4.0, 64.0, ["a"], margins_unseen={})
+    general = answering("general", 6.0, 128.0, [], platforms=["q", "r"])
+    return Models(a2=own, general=general), asked
+
+
+def test_a_service_that_the_machines_own_model_does_not_know_is_asked_of_the_model_of_all_machines() -> None:
+    models, asked = _of_one_size()
+    services = [service("a"), service("new")]
+    found = ask(observe(*services), services, models)
+    assert isinstance(found, dict)
+    assert {name: (one.model, one.oaa[0], one.strange) for name, one in found.items()} == {
+        "a": ("own", 4.0, None), "new": ("general", 6.0, None),
+    }  # fmt: skip
+    assert asked == ["own", "own", "general"]  # only about who is strange to the first
+
+
+def test_another_size_of_a_cpu_is_asked_of_the_model_of_all_machines() -> None:
+    models, _ = _of_one_size()
+    large = replace(PLATFORM, cores=110, cpus="0-109")
+    services = [service("a"), service("b")]
+    found = ask(observe(*services, platform=large), services, models)
+    assert isinstance(found, dict)
+    assert [one.model for one in found.values()] == ["general", "general"]
+    run = Run(Osml(models, without=["probe"]), large)
+    run(*services)
+    assert "it needs 6 and 1" in run.words()
+    assert "out-of-distribution" not in run.words()
+
+
+def test_who_is_strange_to_all_models_is_run_by_the_formula_as_the_own_model_says() -> None:
+    models, _ = _of_one_size()
+    huge = replace(PLATFORM, cores=400, cpus="0-399")
+    found = ask(observe(service("a"), service("b"), platform=huge), [service("a")], models)
+    assert isinstance(found, dict)
+    assert found["a"].strange is not None
+    assert "trained on 4 to 64" in found["a"].strange
+    assert models.only("a", "c2").general is None
+    assert models.only("a2").general is models.general

@@ -18,6 +18,7 @@ from osml_serving.models.shelf import ModelShelf
 from osml.base.failure import InputError
 from osml.domain import Decision
 from osml.lab.trials.children import free_port
+from osml.policies.osml.answers.models import load_models
 from osml.predictors import find_model, model_check, models_folder
 
 pytest.importorskip("onnxruntime")
@@ -118,6 +119,15 @@ def test_the_shipped_models_are_all_in_use(folder):
     assert unknown.a is None
     assert "no model of kind a for platform 'unknown'" in unknown.faults
     assert not shelf.changed()
+
+
+def test_a_platform_with_its_own_model_has_that_of_all_machines_too(folder):
+    shelf = ModelShelf(folder)
+    shelf.reload()
+    assert shelf.models_of(PLATFORM).general.metadata.name == MANY
+    assert shelf.models_of("unknown").general is None  # it decides there anyway
+    assert load_models(folder, PLATFORM).general.metadata.name == MANY
+    assert load_models(folder, "unknown").general is None
 
 
 def test_a_model_of_many_machines_decides_where_a_platform_has_none_of_its_own(folder):

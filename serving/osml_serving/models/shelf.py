@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from osml.base.failure import Failure
 from osml.policies.osml.answers.models import USED, Models
-from osml.predictors import ManifestEntry, Predictor, load_manifest
+from osml.predictors import ANY_PLATFORM, ManifestEntry, Predictor, load_manifest
 from osml.predictors.manifest import MANIFEST, matching
 from osml.predictors.model_check import open_checked
 from osml.predictors.q_function import QFunction
@@ -163,7 +163,10 @@ class ModelShelf:
         faults = [
             f"no model of kind {kind} for platform '{platform}'" for kind, model in models.items() if model is None
         ]
-        return Models(**models, faults=tuple(faults))
+        general = matching(stock.entries.values(), "a2", ANY_PLATFORM)
+        if general is None or general is chosen["a2"]:
+            return Models(**models, faults=tuple(faults))
+        return Models(**models, faults=tuple(faults), general=stock.opened[general.platform, "a2"])
 
     def _signature(self) -> object:
         """Times and sizes of the manifest and of all files that the last reload looked at."""

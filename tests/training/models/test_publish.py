@@ -21,7 +21,7 @@ from osml_training.export.model_folder import locked
 from osml_training.export.publish import publish
 
 from osml.base.failure import Failure, InputError
-from osml.predictors import FeatureSpec, ModelMetadata, OutputSpec, find_model, load_manifest
+from osml.predictors import FeatureSpec, Margin, ModelMetadata, OutputSpec, find_model, load_manifest
 from osml.predictors.manifest import verify_entry
 
 replace = msgspec.structs.replace
@@ -29,7 +29,7 @@ METADATA = ModelMetadata(
     name="a-masked-p", version="1", kind="a", variant="masked", platforms=["p"], services=["one"],
     features=[FeatureSpec("ipc", None, 0, 1)], outputs=[OutputSpec("oaa_cores", "logical CPUs")], margins={},
     simulated=True, dataset_fingerprint="f" * 64, commit="c" * 40, seed=0, command="osml train a",
-    licence="Apache-2.0",
+    licence="Apache-2.0", margins_unseen={"0.9": Margin([1.0], [1.0])},
 )  # fmt: skip
 
 
@@ -189,6 +189,25 @@ def test_models_of_other_kinds_and_platforms_stay_in_use(models: Path) -> None:
     assert added(models, "b-masked-p", kind="b") == []
     assert added(models, "a-masked-q", platforms=["q"]) == []
     assert find_model(models, "a", "p").name == METADATA.name
+
+
+def test_a_model_that_takes_the_place_of_one_with_another_platform_names_it(models: Path) -> None:
+    added(models, "a-any", platforms=["r", "s"])
+    (told,) = added(models, "a-own", platforms=["intel-xeon-e5-2697-v4"])
+    assert told.endswith("in use for platform intel-xeon-e5-2697-v4 now, in the place of 'a-any' (platform any)")
+    (told,) = added(models, "a-short", platforms=["e5-2697v4"])
+    assert told.endswith("in the place of 'a-own' (platform intel-xeon-e5-2697-v4)")
+
+
+def test_a_model_with_the_name_of_one_of_another_platform_says_which_is_gone(models: Path) -> None:
+    (told,) = added(models, METADATA.name, platforms=["q"])
+    assert told == "'a-masked-p' of platform p is gone: this model has its name; use another --name"
+
+
+def test_a_model_that_is_of_no_use_to_other_services_says_so(models: Path) -> None:
+    (told,) = added(models, "a-own", platforms=["q"], margins_unseen={})
+    assert told.startswith("'a-own' has no margins for services outside of its training, so only one are asked of it; ")
+    assert added(models, "c-own", kind="c", platforms=["q"], margins_unseen={}) == []
 
 
 def test_the_manifest_waits_for_who_writes_it(models: Path) -> None:

@@ -67,7 +67,7 @@ def publish(
             now = load_manifest(models).models
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return Published(target, metadata, document, _told(before, now, entry))
+    return Published(target, metadata, document, _told(before, now, entry) + _without_margins(metadata))
 
 
 def check_name(name: str) -> None:
@@ -147,10 +147,28 @@ def enter(models: Path, entry: ManifestEntry, *, first: bool = False) -> None:
 
 
 def _told(before: list[ManifestEntry], now: list[ManifestEntry], entry: ManifestEntry) -> list[str]:
-    """Who decides for the platform of an entry, where that is another model than before, or not the entry."""
+    """Who decides for the platform of an entry, where that is another model than before, or not the entry.
+
+    Also what was lost, where the former model of that name had learned from another machine.
+    """
     old, new = (matching(listed, entry.kind, entry.platform) for listed in (before, now))
     if new is not None and new.name != entry.name:
         return [f"'{new.name}' stays in use for platform {entry.platform}: it is listed before '{entry.name}'"]
-    if old is not None and old.platform == entry.platform and old.name != entry.name:
-        return [f"'{entry.name}' is in use for platform {entry.platform} now, in the place of '{old.name}'"]
+    if old is not None and old.name != entry.name:
+        of = "" if old.platform == entry.platform else f" (platform {old.platform})"
+        return [f"'{entry.name}' is in use for platform {entry.platform} now, in the place of '{old.name}'{of}"]
+    gone = next((one for one in before if one.name == entry.name and one.platform != entry.platform), None)
+    if gone is not None:
+        return [f"'{entry.name}' of platform {gone.platform} is gone: this model has its name; use another --name"]
     return []
+
+
+def _without_margins(metadata: ModelMetadata) -> list[str]:
+    """A warning where a model is of no use to services outside of its training."""
+    if metadata.kind not in ("a", "a2") or metadata.margins_unseen:
+        return []
+    known = ", ".join(metadata.services)
+    return [
+        f"'{metadata.name}' has no margins for services outside of its training, so only {known} are asked of it; the "
+        "model of platform any, or the formula, is for all others: sweep more services"
+    ]

@@ -12,7 +12,7 @@ from osml.domain import Forecast, Observation, Point, Service
 from osml.domain.cpu_names import short_name
 from osml.policies.osml.answers.models import Models
 from osml.policies.osml.answers.out_of_distribution import form_of, screened, unlike_all
-from osml.predictors import feature_rows
+from osml.predictors import Predictor, feature_rows
 
 COVERAGE = 0.9
 """Of the conformal bounds that decisions rest on."""
@@ -62,16 +62,38 @@ class ModelFault(NamedTuple):
 
 
 def ask(observation: Observation, services: Sequence[Service], models: Models) -> dict[str, Answer] | ModelFault:
-    """RCliff and OAA of these services by A' (by A for one that is alone on the node); one batch.
+    """RCliff and OAA of these services by A' (by A for one that is alone on the node).
 
-    A fault where the model is missing, or can't be asked. An answer that is no number or no place on any machine, and
-    one whose error nobody knows, makes its service `strange`, and is not handed on.
+    Services that are `strange` to one model are asked of the next: at last of the A' of all machines. A fault where no
+    model is there, or none can be asked.
     """
     alone = len(observation.services) == 1
-    model = models.a if alone and models.a is not None else models.a2
-    if model is None:
+    in_turn: list[Predictor] = []
+    for model in (models.a if alone else None, models.a2, models.general):
+        if model is not None and all(model is not before for before in in_turn):
+            in_turn.append(model)
+    if not in_turn:
         faults = [fault for fault in models.faults if fault.startswith("model a2:")]
         return ModelFault(faults[0] if faults else "model a2 is switched off")
+    found = _asked(observation, services, in_turn[0])
+    for model in in_turn[1:]:
+        if isinstance(found, ModelFault):
+            other = _asked(observation, services, model)
+            found = found if isinstance(other, ModelFault) else other
+            continue
+        rest = [service for service in services if found[service.name].strange is not None]
+        other = _asked(observation, rest, model) if rest else {}
+        if not isinstance(other, ModelFault):
+            found |= {name: answer for name, answer in other.items() if answer.strange is None}
+    return found
+
+
+def _asked(observation: Observation, services: Sequence[Service], model: Predictor) -> dict[str, Answer] | ModelFault:
+    """What one model says, in one batch; a fault where it can't be asked.
+
+    An answer that is no number or no place on any machine, and one whose error nobody knows, makes its service
+    `strange`, and is not handed on.
+    """
     meta, names = model.metadata, [service.name for service in services]
     try:
         form = form_of(meta, _ANSWERS)
