@@ -8,6 +8,7 @@ import re
 import shutil
 import tarfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from osml.datasets.card import Packed, write_card
 from osml.datasets.checks.finding import Report
 from osml.datasets.dataset import DatasetDescription, read_description, write_description
 from osml.datasets.description import LICENCES
-from osml.datasets.package import members_of
+from osml.datasets.package import MAX_FILES, NAME, members_of
 from osml.datasets.store import DATASET, LABELS, TRACES, sha256, whole_file
 from osml.datasets.validate import MAX_GIB, validate
 
@@ -29,6 +30,9 @@ _NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{1,62}\Z")
 _TIMEOUT_S = 600.0
 _MOST_SUMS = 16 * 2**20
 MEDIA_TYPE = "application/x-tar"
+_ADDED = ("README.md", "croissant.json", "checksums.sha256")
+_AGAIN = (429, 502, 503, 504)
+"""Answers of a server, or of a proxy before it, that pass."""
 
 
 class Package(NamedTuple):
@@ -84,6 +88,17 @@ def _packed(folder: Path) -> list[Packed]:
     return found
 
 
+def _check_unpacks(paths: Sequence[str]) -> None:
+    """InputError for files that nobody could unpack again."""
+    if len(paths) + len(_ADDED) > MAX_FILES:
+        raise InputError(
+            f"the data set has {len(paths)} files, expected at most {MAX_FILES - len(_ADDED)}: contribute it in parts"
+        )
+    for path in paths:
+        if not NAME.match(path):
+            raise InputError(f"'{path[:200]}' is no name of a file in a package: collect it under another name")
+
+
 def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
     """Nothing of this machine in the archive."""
     member.uid = member.gid = 0
@@ -110,10 +125,12 @@ def pack(
     report = validate(dataset, max_gib=max_gib, about=about)
     if not report.accepted:
         raise refused(report)
+    files = _packed(dataset)
+    _check_unpacks([file.path for file in files])
     write_description(dataset, about)
     files = _packed(dataset)
     identity = write_card(dataset, about, report, files)
-    names = [file.path for file in files] + ["README.md", "croissant.json", "checksums.sha256"]
+    names = [*(file.path for file in files), *_ADDED]
     target = out / f"{about.name}-{identity[:12]}.tar"
     with whole_file(target) as partial, tarfile.open(partial, "w", format=tarfile.PAX_FORMAT) as archive:
         for member in sorted(names):
@@ -184,9 +201,14 @@ def send(package: Package, server: str, token: str | None) -> dict[str, Any]:
         if "id" not in taken:
             raise Failure(f"{server} is not an osml server; the package stays in {package.file}")
         return taken
+    raise Failure(f"{server} refused the data set ({_said(answer)}); the package stays in {package.file}")
+
+
+def _said(answer: httpx.Response) -> str:
+    """The status of an answer, with the server's own words where it has some."""
     said = _json(answer).get("error")
     text = msgspec.convert(said, dict[str, Any]).get("message", "") if isinstance(said, dict) else answer.reason_phrase
-    raise Failure(f"{server} refused the data set ({answer.status_code}: {text}); the package stays in {package.file}")
+    return f"{answer.status_code}: {text}"
 
 
 def wait_for_check(server: str, identity: str, token: str | None, within_s: float) -> dict[str, Any]:
@@ -198,9 +220,12 @@ def wait_for_check(server: str, identity: str, token: str | None, within_s: floa
     at, deadline = f"{server.rstrip('/')}/v1/datasets/{identity}", time.monotonic() + within_s
     while True:
         try:
-            record = _json(httpx.get(at, headers=headers, timeout=_TIMEOUT_S))
+            answer = httpx.get(at, headers=headers, timeout=_TIMEOUT_S)
         except httpx.HTTPError as error:
             raise Failure(f"cannot reach {server} ({error}); it has the data set, ask again: GET {at}") from None
+        if not answer.is_success and answer.status_code not in _AGAIN:
+            raise Failure(f"{server} does not say what became of the data set ({_said(answer)}); ask again: GET {at}")
+        record = _json(answer)
         if record.get("state") == "accepted":
             return record
         if record.get("state") in ("refused", "failed"):
@@ -211,7 +236,7 @@ def wait_for_check(server: str, identity: str, token: str | None, within_s: floa
             raise Failure(
                 f"{server} has not checked data set {identity[:12]} within {within_s:g} s, ask again: GET {at}"
             )
-        time.sleep(0.2)
+        time.sleep(1.0)
 
 
 def _json(answer: httpx.Response) -> dict[str, Any]:

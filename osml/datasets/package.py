@@ -18,7 +18,7 @@ from osml.datasets.store import LABELS, keys_of, read_whole, trace_files
 
 MAX_FILES = 10_000
 EXPECTED = "expected a package of `osml learn data contribute`"
-PART = r"[A-Za-z0-9_][A-Za-z0-9_.=-]{0,127}"
+PART = r"[A-Za-z0-9_][A-Za-z0-9_.=@~-]{0,127}"
 NAME = re.compile(
     rf"(dataset\.json|README\.md|checksums\.sha256|croissant\.json|(traces|labels[a-z-]*)/{PART}/{PART}/{PART}\.parquet)\Z"
 )

@@ -169,6 +169,12 @@ def server(status: int, answer: dict[str, Any] | bytes) -> Iterator[tuple[str, l
             self.end_headers()
             self.wfile.write(answer if isinstance(answer, bytes) else json.dumps(answer).encode())
 
+        def do_GET(self) -> None:
+            seen.append((self.path, dict(self.headers.items()), b""))
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(answer if isinstance(answer, bytes) else json.dumps(answer).encode())
+
         def log_message(self, *_: object) -> None:
             pass
 
@@ -194,6 +200,43 @@ def test_server_gets_the_package_with_token_and_checksum(dataset: Path, tmp_path
     assert names["authorization"] == "Bearer secret"
     assert names["content-type"] == "application/x-tar"
     assert names["x-content-sha256"] == hashlib.sha256(body).hexdigest()
+
+
+def test_who_waits_for_a_check_is_told_at_once_that_the_server_refuses_to_say() -> None:
+    answer = {"error": {"code": "unauthorized", "message": "the token has expired"}}
+    with (
+        server(401, answer) as (url, seen),
+        pytest.raises(Failure, match=r"does not say what became of the data set \(401: the token has expired\)"),
+    ):
+        contributing.wait_for_check(url, "abc", "old", 600.0)
+    assert [path for path, *_ in seen] == ["/v1/datasets/abc"]
+    with server(503, b"") as (url, _), pytest.raises(Failure, match="has not checked data set abc within 0 s"):
+        contributing.wait_for_check(url, "abc", None, 0.0)  # the server may come back
+
+
+@pytest.mark.parametrize("changes", [{"platforms": ("gold-6278c@8x11",)}, {"services": ("moses~1",)}])
+def test_parts_and_variants_come_back_out_of_their_package(
+    small_sweep: Any, tmp_path: Path, changes: dict[str, tuple[str, ...]]
+) -> None:
+    from osml_training.collect.collect import collect_labelled
+
+    from osml.datasets.package import unpack
+
+    folder = collect_labelled(tmp_path / "set", small_sweep(**({"services": ("moses",)} | changes)))
+    package = pack(folder, tmp_path / "out", name="parts")
+    (tmp_path / "back").mkdir()
+    unpack(package.file, tmp_path / "back")
+    assert {p.relative_to(tmp_path / "back") for p in (tmp_path / "back").rglob("*.parquet")} == {
+        p.relative_to(folder) for p in folder.rglob("*.parquet")
+    }
+
+
+def test_what_nobody_could_unpack_is_not_packed(dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contributing, "MAX_FILES", 5)
+    with pytest.raises(InputError, match=r"the data set has \d files, expected at most 2: contribute it in parts"):
+        pack(dataset, tmp_path / "out", name="small")
+    assert not list(tmp_path.glob("out/*"))
+    assert not (dataset / "checksums.sha256").exists()
 
 
 def test_refusal_says_why_and_keeps_the_package(dataset: Path, tmp_path: Path) -> None:

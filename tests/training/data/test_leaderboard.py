@@ -79,6 +79,12 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
     assert boards.leaderboard(table(), "a2", seed=3) == boards.leaderboard(table(), "a2", seed=3)
 
 
+def test_another_seed_chooses_other_examples(made: Path) -> None:
+    one, same, other = (boards.read([made], "a", 300, seed) for seed in (1, 1, 2))
+    assert np.array_equal(one.y, same.y)
+    assert not np.array_equal(one.y, other.y)
+
+
 def test_a_folder_of_packages_gets_its_leaderboard(dataset: Path, tmp_path: Path) -> None:
     pack(dataset, tmp_path / "shelf", name="a-set")
     arguments = ["leaderboard", str(tmp_path / "shelf"), "--rows", "2000", "--json"]

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from osml.base.failure import InputError
 from osml.datasets.store import labels_file
+from osml.datasets.validate import validate
 from osml.domain import (
     Assignment,
     CacheDomain,
@@ -232,8 +233,8 @@ def test_a_record_that_is_still_written_counts_up_to_its_last_whole_line(tmp_pat
     file = record(tmp_path / "r", PLAIN, [1.0, 1.0, 2.0])
     file.write_bytes(file.read_bytes()[:-40])
     assert live.take_over(tmp_path / "set", [file, file])[0] == 4  # two services; a file given twice counts once
-    file.write_bytes(file.read_bytes() + b"\n")
-    with pytest.raises(InputError, match="line 3 is not a record"):
+    file.write_bytes(b"{}\n")
+    with pytest.raises(InputError, match="line 1 is not a record"):
         live.take_over(tmp_path / "other", [file])
 
 
@@ -308,6 +309,38 @@ def test_another_machine_than_the_traces_speak_of_is_refused(tmp_path: Path) -> 
     here = description.Fingerprint("here", logical_cpus=2, cpu_model="small")
     with pytest.raises(InputError, match=r"the traces have 4 \(logical_cpus\), this machine has 2; use --here"):
         live.take_over(tmp_path / "set", [record(tmp_path / "r", PLAIN, [1.0])], here)
+
+
+def test_an_agent_with_a_part_of_the_cpus_leaves_data_that_are_accepted(tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    large = description.Fingerprint("here", logical_cpus=32, physical_cores=16, smt=True, cpu_model="large")
+    taken = live.take_over(folder, [record(tmp_path / "r", PLAIN, [1.0, 1.0, 2.0])], large)
+    live.describe_live(folder, taken.platforms)
+    assert (taken.platforms[0].logical_cpus, taken.platforms[0].physical_cores) == (4, None)
+    report = validate(folder)
+    assert report.accepted, report.first_error
+
+
+def test_a_machine_with_two_last_level_caches_has_no_size_of_one(tmp_path: Path) -> None:
+    for cpu, shared in enumerate(("0-1", "0-1", "2-3", "2-3")):
+        cache = tmp_path / f"sys/devices/system/cpu/cpu{cpu}/cache/index3"
+        cache.mkdir(parents=True)
+        (cache / "size").write_text("36864K\n")
+        (cache / "shared_cpu_list").write_text(f"{shared}\n")
+    (tmp_path / "resctrl/info/L3").mkdir(parents=True)
+    (tmp_path / "resctrl/info/L3/cbm_mask").write_text("fff\n")
+    found = machine.this_machine("x", tmp_path / "no", tmp_path / "sys", tmp_path / "resctrl")
+    assert (found.llc_mib, found.llc_ways, found.way_mib) == (None, 12, 3.0)  # occupancy is a sum over both
+
+
+def test_half_lines_and_a_dry_run_before_are_left_out_and_counted(tmp_path: Path) -> None:
+    file = record(tmp_path / "r", PLAIN, [1.0, 1.0, 2.0, 2.0])
+    first, second, *rest = file.read_bytes().splitlines()
+    watched = first.replace(b'"missing":{}', b'"missing":{"dry_run":"nothing is applied"}')
+    file.write_bytes(b"\n".join([watched, second, second[:40], *rest, b""]))
+    taken = live.take_over(tmp_path / "set", [file])
+    assert len(rows_of(tmp_path / "set", "redis")) == 3
+    assert (taken.left.only_watched, taken.left.damaged) == (1, 1)
 
 
 def test_machine_is_described_from_proc_and_sys_without_its_name(tmp_path: Path) -> None:

@@ -52,13 +52,14 @@ def test_collect_label_validate_contribute_and_check_the_sums(tmp_path: Path) ->
 
 
 def test_a_record_becomes_traces(tmp_path: Path) -> None:
+    collected(tmp_path, 300)  # who follows the page has this in another folder
     write(managed(60), tmp_path / "FILE")
     [block] = [one for one in BLOCKS if "--live FILE" in one.text]
     [command] = block.commands
     # Its second file is what `osml run live` writes; here the record alone, from a virtual node, and it says so.
     said = bash(tmp_path, [command.replace(" --live traces.parquet", "").replace("--here", "--simulated")])
     assert re.search(r"\d+ rows", said)
-    assert list((tmp_path / "out/data").rglob("*.parquet"))
+    assert list((tmp_path / "out/live").rglob("*.parquet"))
 
 
 def fetched(folder: Path, rows: int) -> str:

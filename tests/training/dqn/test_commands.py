@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,24 @@ def test_tuples_in_a_file_train_the_same_model(
     assert {row["split"] for row in document["rows"]} == {"seen", "unseen"}
     metadata = read_metadata(tmp_path / f"c-masked-{PLATFORM}")
     assert metadata.dataset_fingerprint != trained[1].get("dataset_fingerprint")
+
+
+def test_few_real_loads_are_divided_so_that_each_part_has_one(
+    small_sweep: Callable[..., Any], rewrite: Callable[..., None], tmp_path: Path
+) -> None:
+    from osml_training.collect.collect import collect_labelled
+
+    wanted = small_sweep(services=("moses",), loads=(0.2, 0.35, 0.5, 0.65, 0.8), colocated=0, rows=8000)
+    dataset = collect_labelled(tmp_path / "set", wanted)
+    for file in dataset.rglob("*.parquet"):
+        rewrite(file, osml_provenance='{"kind": "real", "program": "osml data collect --live"}')
+    document = _run(train.app, "c", str(dataset), "--out", str(tmp_path / "models"), "--updates", "5")
+    assert {row["split"] for row in document["rows"]} == {"seen"}
+    assert not document["simulated"]
+    file = tmp_path / "tuples.parquet"
+    _run(data.app, "transitions", str(dataset), "--out", str(file))
+    with pytest.raises(InputError, match="--evaluate-on is missing, expected the data set of 'e5-2630v4'"):
+        _run(train.app, "c", str(file), "--out", str(tmp_path / "models"), "--updates", "5")
 
 
 def test_a_training_is_tracked_with_its_loss_and_what_it_came_to(sweep: Path, tmp_path: Path) -> None:

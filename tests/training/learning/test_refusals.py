@@ -172,3 +172,13 @@ def test_poisoned_experiences_promote_nobody(
     assert not document["promoted"], document
     assert document["reasons"]
     assert (models / "manifest.json").read_bytes() == before
+
+
+def test_a_platform_without_a_virtual_node_is_refused_before_anything_is_read(
+    models: Path, job_of: Callable[..., Any]
+) -> None:
+    manifest = models / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"e5-2697v4"', '"intel-xeon-platinum-8375c"'))
+    job = job_of("sqlite:////nowhere/store.db", models, platform="Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz")
+    with pytest.raises(InputError, match="a candidate is judged on the virtual node of its platform: "):
+        learn(job)

@@ -172,6 +172,20 @@ def test_variants_of_unseen_services_tell_whether_margins_hold_for_strangers(
     assert "2 variants of unseen services: 90% margin covers" in shown.stdout.replace("\n", " ")
 
 
+def test_all_runs_of_real_traces_judge_a_model_that_never_saw_them(
+    sweep: Path, trained: tuple[Path, dict[str, Any]], rewrite: Callable[..., None], tmp_path: Path
+) -> None:
+    dataset = tmp_path / "set"
+    shutil.copytree(sweep, dataset)
+    for file in dataset.rglob("*.parquet"):
+        rewrite(file, osml_provenance='{"kind": "real", "program": "osml data collect --live"}')
+    name = f"a-masked-{PLATFORM}"
+    found = _run(train.app, "evaluate", "--model", name, "--models", str(trained[0]), "--dataset", str(dataset))
+    assert {row["split"] for row in found["rows"]} == {"transfer"}
+    assert set(found["by_service"]) == {"img-dnn", "moses", "silo"}
+    assert (found["simulated"], trained[1]["simulated"]) == (False, True)
+
+
 def test_transfer_to_a_machine_without_ways_keeps_the_margins_of_the_parent_there(
     sweep: Path, trained: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -185,6 +199,8 @@ def test_transfer_to_a_machine_without_ways_keeps_the_margins_of_the_parent_ther
             at = table.schema.get_field_index(name)
             table = table.set_column(at, table.schema.field(at), pa.nulls(len(table), table.schema.field(at).type))
         pq.write_table(table, file)
+    with pytest.raises(InputError, match=r"'rcliff_ways' is missing .*: this machine divides no cache; .* transfer"):
+        _run(train.app, "a", str(dataset), "--epochs", "1", "--rows", "3000", "--out", str(tmp_path))
     arguments = ("--traces", str(dataset), "--epochs", "1", "--rows", "3000", "--out", str(tmp_path))
     found = _run(train.app, "transfer", "--from", str(parent), *arguments)
     assert all(row["way_mae"] is None and np.isfinite(row["core_mae"]) for row in found["rows"])

@@ -327,3 +327,13 @@ def test_people_see_each_service_that_was_left_out(capsys: pytest.CaptureFixture
     told = capsys.readouterr().out
     assert [line for line in told.splitlines() if "moses" in line and "87.1%" in line and "93.2%" in line]
     assert "60.0%" in told
+
+
+def test_a_fold_whose_teachers_lack_a_label_is_not_asked() -> None:
+    rows = _rows(2000, 1, ("a", "b"))
+    config = msgspec.structs.replace(CONFIG, service_folds=2)
+    rows.y[rows.service == 0] = np.nan  # `a` met its target nowhere
+    groups = unseen.groups_of(rows, rows, config)
+    fold = int(groups.group[rows.service == 1][0])
+    assert unseen.answers_without(groups, [fold], config) is None
+    assert unseen.answers_without(groups, [1 - fold], config) is not None

@@ -85,7 +85,8 @@ def cases(live: LiveFile, salt: str = "", settle: int = 0) -> Cases:
                 found = _case(row, [*interval[:k], *interval[k + 1 :]], live)
                 series.setdefault(row["service"], []).append((number, row, found))
     out: list[tuple[int, Row]] = []
-    left, estimated = Left(in_domains=live.in_domains), False
+    left = Left(in_domains=live.in_domains, only_watched=live.only_watched, damaged=live.damaged)
+    estimated = False
     for members in series.values():
         kept, gone = _kept(members, settle)
         left = left.plus(gone)

@@ -10,23 +10,18 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from osml import records
 from osml.base.failure import InputError
 from osml.base.json_file import NO_JSON, from_json
 from osml.datasets.description import Fingerprint, Provenance
 from osml.datasets.live_columns import SCHEMA as LIVE_SCHEMA
 from osml.datasets.store import FAR, SWEEP, open_parquet
-from osml.domain import DRY_RUN, Assignment, Latency, Observation, Platform, Service
+from osml.domain import Assignment, Latency, Observation, Platform, Service
 from osml.domain.cpu_names import folder_name
 from osml.predictors.reach import NAN, Reach, reaches, read_back
 
 Row = dict[str, Any]
 _T = TypeVar("_T")
-
-
-class _Line(msgspec.Struct, frozen=True):
-    """A line of the agent's record; the decision on it doesn't matter here."""
-
-    observation: Observation
 
 
 @dataclass
@@ -41,6 +36,8 @@ class LiveFile:
     only: str | None = None  # the service that the file is about; None: all of them
     estimated: bool = False  # its loads are none that a generator was told
     in_domains: int = 0  # intervals that are not here: their services were placed on cache domains
+    only_watched: int = 0  # the same: of a dry run
+    damaged: int = 0  # lines that are none of a record
 
 
 class NothingMeasuredError(InputError):
@@ -104,30 +101,35 @@ def _same_machine(file: Path, number: int, first: Observation, now: Observation)
             )
 
 
+_DRY_RUN = "a dry run, whose allocations were never in force: record the agent without --dry-run"
+_RECORD = "a record of `osml-agent run --record`"
 _MACHINE = (("platform", "id"), ("core_quantum", "core_quantum"), ("cores", "cores"), ("ways", "ways"))
 
 
 def _read_record(file: Path) -> LiveFile:
-    intervals: list[list[Row]] = []
-    first, in_domains = None, 0
-    for number, line in _decoded(file, _Line, "a record of `osml-agent run --record`"):
+    """A record without what is no data: half lines after a power cut, and intervals in which the agent only watched."""
+    found = LiveFile(Fingerprint(""), 1.0, Provenance("real", "osml-agent run --record"))
+    first, fault = None, ""
+    for number, line in enumerate(records.read(file), start=1):
+        if not isinstance(line, records.Line):
+            fault = fault or f"line {number} is not {_RECORD} ({line})"
+            found.damaged += 1
+            continue
         observation = line.observation
-        if DRY_RUN in observation.missing:
-            raise InputError(
-                f"{file}: line {number} is of a dry run, whose allocations were never in force: "
-                "record the agent without --dry-run"
-            )
+        if records.only_watched(observation):
+            fault = fault or f"line {number} is of {_DRY_RUN}"
+            found.only_watched += 1
+            continue
         first = first or observation
         _same_machine(file, number, first, observation)
         if observation.partition is not None and observation.partition.by_domain:
-            in_domains += 1
+            found.in_domains += 1
         else:
-            intervals.append(_interval(observation))
+            found.intervals.append(_interval(observation))
     if first is None:
-        raise InputError(f"{file}: contains no observation, expected a record of `osml-agent run --record`")
-    provenance = Provenance("real", "osml-agent run --record")
-    quantum = first.platform.core_quantum
-    return LiveFile(_fingerprint(first.platform), quantum, provenance, intervals, in_domains=in_domains)
+        raise InputError(f"{file}: {fault or f'contains no observation, expected {_RECORD}'}")
+    found.platform, found.quantum = _fingerprint(first.platform), first.platform.core_quantum
+    return found
 
 
 def _fingerprint(platform: Platform) -> Fingerprint:

@@ -33,6 +33,8 @@ class Left(NamedTuple):
     repeated: int = 0  # the latencies are those of the interval before: no new line had come
     settling: int = 0  # just after another allocation, while the queue of the last one drains
     in_domains: int = 0  # services were placed on cache domains: the policy saw each domain, the record has the node
+    only_watched: int = 0  # a dry run: the allocations were never in force
+    damaged: int = 0  # half lines that a power cut leaves
 
     def plus(self, other: Left) -> Left:
         """Those of both."""

@@ -49,7 +49,11 @@ def _ways(resctrl: Path) -> int | None:
 def this_machine(
     name: str, proc: Path = Path("/proc"), sysfs: Path = Path("/sys"), resctrl: Path = Path("/sys/fs/resctrl")
 ) -> Fingerprint:
-    """The machine under these roots; None for what it doesn't tell (a virtual machine hides much)."""
+    """The machine under these roots; None for what it doesn't tell (a virtual machine hides much).
+
+    With several last-level caches its `llc_mib` is None: ways and their size are those of one of them, but the
+    occupancy of a service is the sum over all.
+    """
     cpuinfo_text = _text(proc / "cpuinfo")
     info = _cpuinfo(cpuinfo_text)
     cpu = sysfs / "devices/system/cpu"
@@ -57,6 +61,7 @@ def this_machine(
     siblings, cores = _number(info.get("siblings")), _number(info.get("cpu cores"))
     threads = siblings / cores if siblings and cores else None
     llc, ways = _mib(_text(cpu / "cpu0/cache/index3/size")), _ways(resctrl)
+    several = len({_text(shared) for shared in cpu.glob("cpu[0-9]*/cache/index3/shared_cpu_list")}) > 1
     base = _number(_text(cpu / "cpu0/cpufreq/base_frequency"), 1e-6)
     stepping = _number(info.get("stepping"))
     return Fingerprint(
@@ -71,7 +76,7 @@ def this_machine(
         governor=_text(cpu / "cpu0/cpufreq/scaling_governor"),
         base_ghz=base,
         turbo_ghz=_number(_text(cpu / "cpu0/cpufreq/cpuinfo_max_freq"), 1e-6),
-        llc_mib=llc,
+        llc_mib=None if several else llc,
         llc_ways=ways,
         way_mib=None if llc is None or ways is None else llc / ways,
         hypervisor="yes" if "hypervisor" in info.get("flags", "").split() else None,
@@ -88,4 +93,7 @@ def agreed(rows: Fingerprint, machine: Fingerprint) -> Fingerprint:
                 "machine of the traces"
             )
     known = {name: getattr(rows, name) for name in rows.__struct_fields__ if getattr(rows, name) is not None}
-    return replace(machine, **known)
+    found = replace(machine, **known)
+    if found.logical_cpus != machine.logical_cpus:  # an agent with a part of the CPUs: nobody says of how many cores
+        return replace(found, physical_cores=None)
+    return found

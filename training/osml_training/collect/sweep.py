@@ -7,7 +7,6 @@ import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
 
 import numpy as np
 
@@ -221,8 +220,3 @@ def _parts(sweep: Sweep, platform: str, service: str, aim: int, part_rows: int) 
             counts, rows, number = [], 0, number + 1
         if total >= aim:
             return
-
-
-def first_runs(sweep: Sweep, platform: str, service: str, count: int) -> list[Run]:
-    """The first `count` runs of one service."""
-    return list(islice(runs_of(sweep, platform, service), count))

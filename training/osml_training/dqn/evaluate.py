@@ -18,8 +18,10 @@ from osml_training.dqn.greedy import LIMIT, at_random, greedy, one_step, refused
 from osml_training.dqn.optimal_areas import optimal_areas
 from osml_training.dqn.state import STATE
 from osml_training.dqn.transitions import Transitions, transitions_of
+from osml_training.tables.runs import NoExamplesError
 from osml_training.train.groups import HIDDEN_IN_CLOUDS, hidden
 from osml_training.train.splits import Part, part_of
+from osml_training.train.table import is_real
 
 STATUSES = 300_000
 """Of each part, at most."""
@@ -71,7 +73,7 @@ def evaluate(
                 statuses=statuses,
                 seed=seed,
             )
-        except InputError:
+        except NoExamplesError:
             continue  # a data set without unseen services is one, too
         q = values(opened, found)
         falls_refused[split] = refused(q, found)
@@ -84,7 +86,7 @@ def evaluate(
         "version": about.version,
         "kind": about.kind,
         "variant": about.variant,
-        "simulated": about.simulated,
+        "simulated": not is_real(datasets[0]),
         "limit": LIMIT,
         "rows": rows,
         "falls_refused": falls_refused,

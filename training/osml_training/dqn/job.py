@@ -25,12 +25,13 @@ from osml_training.dqn.config import OfflineConfig, read_offline_config, shipped
 from osml_training.dqn.evaluate import EVALUATION_SEED, evaluate, fresh_surfaces
 from osml_training.dqn.export import write_q_bundle
 from osml_training.dqn.qnet import QNet
-from osml_training.dqn.transitions import Keep, Transitions, read_transitions, transitions_of
+from osml_training.dqn.transitions import Keep, Transitions, read_transitions, runs_of, transitions_of
 from osml_training.export.bundle import rounded, unit_of
 from osml_training.export.commit import commit
 from osml_training.export.made import Made, command_line
 from osml_training.export.publish import Judged, check_name, publish
-from osml_training.train.splits import Part, chooses, for_data, for_rates
+from osml_training.tables.runs import NoExamplesError
+from osml_training.train.splits import Part, chooses, for_data, for_rates, split_for
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def _judged(job: CJob, config: OfflineConfig, found: Transitions, warnings: list
     """What several networks are judged by: the validation runs, or what they learned from where there are none."""
     try:
         return tuples_of(job, config, "validation")
-    except InputError:
+    except NoExamplesError:
         warnings.append(
             f"the validation part has no run (split.validation is {config.split.validation:g}), so the choice among "
             f"{config.attempts} networks uses their training runs"
@@ -85,8 +86,13 @@ def run_c_job(job: CJob, on_progress: Callable[[offline.Progress], None] | None 
         check_name(job.name)
     started = time.monotonic()
     real = _about(job.data).provenance.kind == "real"
-    config = msgspec.structs.replace(config, split=for_rates(for_data(config.split, real=real)))
+    runs = read_transitions(job.data[0]).runs if job.from_file else runs_of(job.data, job.platform)
+    split = split_for(runs, for_rates(for_data(config.split, real=real)))
+    config = msgspec.structs.replace(config, split=split)
     found = tuples_of(job, config)
+    platform = found.runs[0].platform
+    if job.from_file and job.evaluate_on is None:
+        _check_virtual(platform, real=real)
     warnings: list[str] = []
     judged = _judged(job, config, found, warnings) if config.attempts > 1 else None
     read_s = time.monotonic() - started
@@ -106,7 +112,6 @@ def run_c_job(job: CJob, on_progress: Callable[[offline.Progress], None] | None 
     }
     name = job.name or f"c-{config.variant}-{found.runs[0].platform}"
     first = describe(net, found, job.data, config, name=name, version=job.version)
-    platform = found.runs[0].platform
     judged_on = job.evaluate_on or ((fresh_surfaces(platform, EVALUATION_SEED),) if job.from_file else job.data)
 
     def evaluated(folder: Path) -> Judged:
@@ -122,6 +127,17 @@ def run_c_job(job: CJob, on_progress: Callable[[offline.Progress], None] | None 
         curve = Curve([Point(progress.updates, {"loss": progress.loss}) for progress in attempts[0].done])
         warnings += track_curve(job.track, curve, done.metadata, done.folder)
     return Made(done.folder, done.document | {"learning": told}, warnings)
+
+
+def _check_virtual(platform: str, *, real: bool) -> None:
+    """InputError before the training where there is nothing to evaluate it on: tuples alone are no surfaces."""
+    from osml.simulator import catalogs  # noqa: PLC0415 - compiled code
+
+    if real or platform not in catalogs.platform_names():
+        raise InputError(
+            f"--evaluate-on is missing, expected the data set of '{platform}' that the transitions are from: only "
+            "virtual nodes of the catalog can be swept again"
+        )
 
 
 def describe(

@@ -22,7 +22,7 @@ from osml.predictors.actions import REACH
 from osml_training.dqn.rewards import MOVES, Reward, costs_of, entropy_gain, intolerable, latency_gain
 from osml_training.dqn.state import STATE, trace_state
 from osml_training.tables.example_rows import TraceColumns
-from osml_training.tables.runs import RunKey, fold_of, rates_of
+from osml_training.tables.runs import NoExamplesError, RunKey, fold_of, rates_of
 
 Floats32 = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -169,15 +169,7 @@ def transitions_of(
 
 def _chosen(files: Sequence[Path], keep: Keep | None, statuses: int | None, seed: int) -> set[str]:
     """Runs that `keep` says, in the order of a number that each has for ever, until there are `statuses` rows."""
-    sizes: dict[str, int] = {}
-    for file in files:
-        for _, table in read_groups(file, list(_KEYS)):
-            counted = table.group_by(list(_KEYS)).aggregate([([], "count_all")]).to_pylist()
-            rates = rates_of(file) if table.column("load").null_count else {}
-            for row in counted:
-                key = _with_rate(RunKey(*(row[name] for name in _KEYS)), rates)
-                if keep is None or keep(key):
-                    sizes[key.run] = sizes.get(key.run, 0) + int(row["count_all"])
+    sizes = {key.run: rows for key, rows in _sizes(files).items() if keep is None or keep(key)}
     out: set[str] = set()
     rows = 0
     for run in sorted(sizes, key=lambda run: (fold_of(run, _FOLDS, seed), run)):
@@ -186,6 +178,25 @@ def _chosen(files: Sequence[Path], keep: Keep | None, statuses: int | None, seed
         out.add(run)
         rows += sizes[run]
     return out
+
+
+def _sizes(files: Sequence[Path]) -> dict[RunKey, int]:
+    """The runs of traces files, with their rows."""
+    sizes: dict[RunKey, int] = {}
+    for file in files:
+        for _, table in read_groups(file, list(_KEYS)):
+            counted = table.group_by(list(_KEYS)).aggregate([([], "count_all")]).to_pylist()
+            rates = rates_of(file) if table.column("load").null_count else {}
+            for row in counted:
+                key = _with_rate(RunKey(*(row[name] for name in _KEYS)), rates)
+                sizes[key] = sizes.get(key, 0) + int(row["count_all"])
+    return sizes
+
+
+def runs_of(datasets: Sequence[Path], platform: str | None = None) -> list[RunKey]:
+    """All runs of data sets, of one platform (None: of all)."""
+    files = [file for folder in datasets for file in trace_files(folder, None if platform is None else (platform,))]
+    return list(_sizes(files))
 
 
 def about_of(files: Sequence[Path]) -> FileDescription:
@@ -204,7 +215,7 @@ def _joined(found: list[_Run], about: FileDescription) -> Transitions:
     if machine.logical_cpus is None or machine.llc_ways is None:
         raise InputError(f"platform '{machine.id}' has no number of CPUs or no number of ways; Model-C needs both")
     if not found:
-        raise InputError("no run of the data sets is left; collect more runs, or hold out fewer")
+        raise NoExamplesError("no run of the data sets is left; collect more runs, or hold out fewer")
     sizes = [len(run.states) for run in found]
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     following = [
@@ -301,7 +312,7 @@ def read_transitions(file: Path, keep: Keep | None = None) -> Transitions:
 def of_runs(found: Transitions, chosen: NDArray[np.bool_]) -> Transitions:
     """Those of the runs for which `chosen` (runs,) is true; tuples never leave a run."""
     if not chosen.any():
-        raise InputError("no run of the transitions is left; collect more runs, or hold out fewer")
+        raise NoExamplesError("no run of the transitions is left; collect more runs, or hold out fewer")
     rows = chosen[found.run]
     number = np.cumsum(rows, dtype=np.int32) - 1
     following = found.next[rows]

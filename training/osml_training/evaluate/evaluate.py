@@ -9,15 +9,17 @@ import msgspec
 import numpy as np
 
 from osml.base.failure import InputError
+from osml.datasets.store import keys_of, trace_files
 from osml.predictors import ANY_PLATFORM, Margin, ModelMetadata, Prediction, Predictor
 from osml_training.evaluate.errors import absolute, by_service, table_rows
 from osml_training.evaluate.surfaces import read_grids
 from osml_training.tables.features import OUTPUTS, Model
+from osml_training.tables.runs import NoExamplesError
 from osml_training.train.config import Config
 from osml_training.train.conformal import covered
 from osml_training.train.groups import HIDDEN_IN_CLOUDS, hidden
 from osml_training.train.splits import Part
-from osml_training.train.table import Rows, load, source_of
+from osml_training.train.table import Rows, is_real, load, source_of
 from osml_training.train.train import load_part
 
 EVALUATED_ROWS = 200_000
@@ -31,10 +33,15 @@ def config_of(predictor: Predictor) -> Config:
         raise InputError(f"model '{predictor.metadata.name}': training in metadata.json: {error}") from None
 
 
-def _held_out(dataset: Path, config: Config, part: Part, platforms: tuple[str, ...] | None, rows: int) -> Rows | None:
+def _held_out(
+    dataset: Path, config: Config, part: Part | None, platforms: tuple[str, ...] | None, rows: int
+) -> Rows | None:
+    """The rows of a part, or of all; None where there are none."""
     try:
+        if part is None:
+            return all_rows(dataset, config, platforms, rows)
         return load_part(dataset, config, part, rows=rows, platforms=platforms)
-    except InputError:
+    except NoExamplesError:
         return None  # a data set without unseen services is one, too
 
 
@@ -48,10 +55,10 @@ def evaluate(
 ) -> dict[str, Any]:
     """The document of `osml learn train evaluate` without its baselines: rows of table 5, coverage, hidden counters.
 
-    Seen and unseen as the model's own split says; on a machine that is new to a model of many its margins are those for
-    unseen services, as the policy takes them. `strangers`, where the data set has variants of unseen services: errors
-    for them and how much the margins for unseen services hold. `transferred` puts the seen ones beside the paper's new
-    platforms.
+    Seen and unseen as the model's own split says; of a data set that it cannot have learned from, all runs. On a
+    machine that is new to a model of many its margins are those for unseen services, as the policy takes them.
+    `strangers`, where the data set has variants of unseen services: errors for them and how much the margins for
+    unseen services hold. `transferred` puts the seen ones beside the paper's new platforms.
     Raises InputError where the data set has no run that the model was not trained on.
     """
     config = config_of(predictor)
@@ -62,24 +69,25 @@ def evaluate(
         "version": predictor.metadata.version,
         "kind": model,
         "variant": config.variant,
-        "simulated": predictor.metadata.simulated,
+        "simulated": not is_real(dataset),
         "rows": [],
         "coverage": {},
         "coverage_unseen": {},
         "hidden_counters": [],
         "by_service": {},
     }
-    parts: tuple[tuple[Part, str], ...] = (("test", "transfer" if transferred else "seen"), ("unseen", "unseen"))
-    for part, split in parts:
+    parts: tuple[tuple[Part | None, str], ...] = (("test", "transfer" if transferred else "seen"), ("unseen", "unseen"))
+    foreign = _foreign(predictor.metadata, dataset, platforms)
+    for part, split in ((None, "transfer"),) if foreign else parts:
         found = _held_out(dataset, config, part, platforms, rows)
         if found is None:
             continue
         answers = predictor.predict(found.x)
-        seen = part == "test" and not _strange(predictor, found)
+        seen = part != "unseen" and not _strange(predictor, found)
         upper = answers.upper(0.95, seen=seen) if "0.95" in _margins(predictor.metadata, seen=seen) else None
         document["rows"] += table_rows(model, split, answers.points, found, config.inputs, grids, upper)
         document["by_service"] |= by_service(answers.points, found, model)
-        key = "coverage" if part == "test" else "coverage_unseen"
+        key = "coverage" if part != "unseen" else "coverage_unseen"
         held = _held(answers, found, seen=seen)
         document[key] = {coverage: float(np.nanmean(shares)) for coverage, shares in held.items()}
         document[key + "_by_output"] = {
@@ -88,12 +96,20 @@ def evaluate(
         if config.variant == "masked":
             blind = predictor.predict(hidden(found.x, config.inputs, HIDDEN_IN_CLOUDS))
             document["hidden_counters"] += table_rows(model, split, blind.points, found, config.inputs)
-    strangers = _held_out(dataset, config, "strangers", platforms, rows)
+    strangers = None if foreign else _held_out(dataset, config, "strangers", platforms, rows)
     if strangers is not None:
         document["strangers"] = _of_strangers(predictor, strangers, model)
     if not document["rows"] and strangers is None:
         raise InputError(f"data set '{dataset}' has no held-out run for model '{predictor.metadata.name}'")
     return document
+
+
+def _foreign(about: ModelMetadata, dataset: Path, platforms: tuple[str, ...] | None) -> bool:
+    """Whether a model cannot have learned from any run of a data set: it is of another machine, or of another kind."""
+    if is_real(dataset) == about.simulated:
+        return True
+    there = platforms or {keys_of(file)["platform"] for file in trace_files(dataset)}
+    return set(there).isdisjoint(about.platforms)
 
 
 def _held(answers: Prediction, rows: Rows, *, seen: bool) -> dict[str, list[float]]:

@@ -30,6 +30,7 @@ from osml.predictors.metadata import PART
 from osml_training.collect.variants import parent_of
 from osml_training.tables.examples import ExampleSource
 from osml_training.tables.features import OUTPUTS, Model
+from osml_training.tables.runs import NoExamplesError
 
 Floats = NDArray[np.float64]
 Kind = Literal["platform", "service"]
@@ -100,8 +101,8 @@ def _models(seed: int) -> dict[str, Callable[[], Any]]:
     }
 
 
-def read(folders: Sequence[Path], of: Model, rows: int) -> Table:
-    """At most so many examples of each labelled data set; those without any are left out.
+def read(folders: Sequence[Path], of: Model, rows: int, seed: int = 0) -> Table:
+    """At most so many examples of each labelled data set, drawn by the seed; those without any are left out.
 
     InputError where none has any.
     """
@@ -110,9 +111,9 @@ def read(folders: Sequence[Path], of: Model, rows: int) -> Table:
     x, y, platforms, services = list[Floats](), list[Floats](), list[str](), list[str]()
     for folder in folders:
         try:
-            source = ExampleSource(folder, of, neighbours="any")
+            source = ExampleSource(folder, of, neighbours="any", seed=seed)
             found = source.table(rows, shuffle=True)
-        except InputError:  # it has no labels, or all its runs met their target everywhere
+        except NoExamplesError:  # it has no labels, or all its runs met their target everywhere
             continue
         x.append(np.concatenate([found.x, found.context], 1).astype(np.float64))
         y.append(found.y.astype(np.float64))

@@ -35,6 +35,3 @@ PAIRS: dict[str, tuple[tuple[str, str, str | None], ...]] = {
 
 SPEARMAN = {"llc_misses_per_s": 0.571, "bandwidth_gbps": 0.499, "ipc": -0.457}
 """Rank correlation of the OAA with counters (section 4.4)."""
-
-TABLE_LOOKUP_GB = 60.0
-"""What a table in the place of Model-A would take (section 6.4)."""

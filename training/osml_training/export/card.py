@@ -96,13 +96,16 @@ def card(metadata: ModelMetadata) -> str:
     again = m.metrics.get("calibrated")
     by = f"by `{again['command']}` (commit `{short(again['commit'])}`)" if again else ""
     anew = f"\n\nThe margins for unseen ones were made after the training, {by}." if again else ""
-    parent = f"- transferred from `{m.parent}` (first hidden layer kept)\n" if m.parent else ""
+    parent = f"- transferred from `{m.parent}` (first hidden layer kept); see its card for what it learned from\n"
+    parent = parent if m.parent else ""
     made = "simulated traces of the virtual node, not a real machine" if m.simulated else "traces of real machines"
     real = (
         "Its errors on real machines are not known: the virtual node is made of equations."
         if m.simulated
         else "Only the machines named above were measured."
     )
+    if m.parent and not m.simulated:
+        real += f" What these traces do not show, it has from `{m.parent}`."
     return f"""---
 library_name: onnx
 license: {m.licence.lower()}

@@ -10,6 +10,7 @@ from osml.predictors import load_predictor, models_folder
 from osml.predictors.metadata import METADATA
 from osml_training.collect.fresh_sweep import kept_in
 from osml_training.evaluate.evaluate import config_of, evaluate
+from osml_training.tables.runs import NoExamplesError
 from osml_training.train.config import Config, from_nothing
 from osml_training.train.train import load_part
 
@@ -97,6 +98,6 @@ def _baselines(config: Config, data: Path, platform: str, rows: int, split: str)
     tests = {split: load_part(data, config, "test", rows=min(rows, 20_000), platforms=(platform,))}
     try:
         tests["unseen"] = load_part(data, config, "unseen", rows=min(rows, 20_000), platforms=(platform,))
-    except InputError:
+    except NoExamplesError:
         pass  # a data set without unseen services is one, too
     return baselines(config, train, tests)

@@ -16,6 +16,7 @@ from osml.experiences.store import Store
 from osml.predictors import ANY_PLATFORM, ManifestEntry, ModelMetadata, find_model, load_manifest
 from osml.predictors.manifest import verify_entry
 from osml.predictors.metadata import ONNX
+from osml.simulator import catalogs
 from osml_training.dqn.qnet import QNet
 from osml_training.dqn.transitions import Tuples, sample_tuples
 from osml_training.learning.candidates import candidates_of
@@ -47,6 +48,7 @@ def learn(job: LearnJob, on_progress: OnProgress = lambda _what: None) -> dict[s
     entry = _champion(job)
     if entry.platform != ANY_PLATFORM:  # from here on the name that the model has for the platform
         job = replace(job, platform=entry.platform)
+    _check_virtual(job.platform)
     home = job.models / entry.name
     champion, metadata = load_champion(home)
     verify_entry(job.models, entry)  # once more: what was loaded is what the manifest lists
@@ -89,6 +91,14 @@ def learn(job: LearnJob, on_progress: OnProgress = lambda _what: None) -> dict[s
     }
     judged = Judged(entry, metadata, chosen.net, verdict, told_of, chosen.losses)
     return document | hand_over(job, judged, warnings, on_progress)
+
+
+def _check_virtual(platform: str) -> None:
+    """InputError where candidates can't be judged: that takes the virtual node of the platform."""
+    try:
+        catalogs.platform(platform)
+    except catalogs.CatalogError as error:
+        raise InputError(f"a candidate is judged on the virtual node of its platform: {error}") from None
 
 
 def _champion(job: LearnJob) -> ManifestEntry:

@@ -21,7 +21,7 @@ from osml.datasets.surfaces import grid_of
 from osml_training.tables.example_rows import Floats32, RunLabels, descriptors, rows_of
 from osml_training.tables.features import CONTEXT, INPUTS, OUTPUTS, Model
 from osml_training.tables.plausible import check_plausible
-from osml_training.tables.runs import RunKey, rates_of
+from osml_training.tables.runs import NoExamplesError, RunKey, rates_of
 
 _OPEN_FILES = 64
 _PIECE = 16
@@ -164,7 +164,7 @@ class ExampleSource:
             if limit is not None and count >= limit:
                 break
         if not parts:
-            raise InputError(
+            raise NoExamplesError(
                 f"data set '{self.dataset}' has no examples for model {self.model} in these files and runs"
             )
         return _take(_joined(parts), slice(0, limit))
@@ -185,7 +185,7 @@ class ExampleSource:
     def _labels_of(self, traces: Path) -> dict[str, RunLabels]:
         file = labels_file(self.dataset, traces, self.labels)
         if not file.exists():
-            raise InputError(
+            raise NoExamplesError(
                 f"{traces}: no labels in '{self.labels}/'; run `osml learn data label {self.dataset}` first"
             )
         table = read_whole(file)

@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
+from osml.base.failure import InputError
 from osml.datasets.store import read_groups
 
 
@@ -22,6 +23,10 @@ class RunKey(NamedTuple):
     threads: int | None
     neighbours: int | None
     rate: float | None = None
+
+
+class NoExamplesError(InputError):
+    """A part of a data set in which there is nothing to learn from, or to judge by; nothing in it is wrong."""
 
 
 def fold_of(run: str, folds: int, seed: int = 0) -> int:

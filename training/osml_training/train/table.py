@@ -14,7 +14,7 @@ from osml.datasets.description import described
 from osml.datasets.store import open_parquet, trace_files
 from osml_training.tables.examples import Examples, ExampleSource
 from osml_training.tables.features import OUTPUTS
-from osml_training.tables.runs import RunKey, run_number
+from osml_training.tables.runs import NoExamplesError, RunKey, run_number
 from osml_training.train.config import Config
 
 Floats32 = NDArray[np.float32]
@@ -120,7 +120,7 @@ def load(source: ExampleSource, config: Config, rows: int | None = None) -> Rows
                 held[k], picked[k] = _some(held[k], half), picked[k][half]
                 count += len(half)
     if not count:
-        raise InputError(
+        raise NoExamplesError(
             f"data set '{source.dataset}' has no examples for model {source.model} in these services, platforms "
             "and loads; collect more runs, or hold out fewer"
         )
@@ -158,6 +158,12 @@ def check_rows(rows: Rows, config: Config, *, transferred: bool = False) -> list
             if transferred and not name.endswith("_cores"):
                 warnings.append(f"no row has the label '{name}', so its answers stay near those of the parent")
                 continue
+            if not name.endswith("_cores") and not np.isnan(rows.y).all():
+                what = "divides no cache" if name.endswith("_ways") else "counts no memory traffic"
+                raise InputError(
+                    f"label '{name}' is missing in all {len(rows.y)} rows that are trained on: this machine {what}; "
+                    "go on from a model that knows it, with `osml learn train transfer --from MODEL`"
+                )
             raise InputError(
                 f"label '{name}' is missing in all {len(rows.y)} rows that are trained on; label the data set with "
                 "`osml learn data label DIR`, or measure more runs that have an OAA"

@@ -115,8 +115,8 @@ def answers_without(groups: Groups, left_out: Collection[int], config: Config) -
         strange_machine = np.isin(groups.machine_group, list(left_out))
         known, of_others = known & ~strange_machine, of_others & strange_machine
     part, asked = groups.train.taken(known), groups.train.taken(of_others)
-    if not (len(part.y) and len(asked.y)):
-        return None
+    if not (len(part.y) and len(asked.y)) or np.isnan(part.y).all(axis=0).any():
+        return None  # of a label that no row has, nothing is learned
     others = ~np.isin(groups.validation_group, list(left_out))
     if groups.validation_machine is not None:
         others &= ~np.isin(groups.validation_machine, list(left_out))

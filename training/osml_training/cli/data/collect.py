@@ -206,7 +206,12 @@ def _take_over(out: Path, files: list[Path], here: bool, simulated: bool, settle
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
     else:
         left = found.left
-        placed = f", {left.in_domains:,} with services on cache domains" if left.in_domains else ""
+        others = {
+            "with services on cache domains": left.in_domains,
+            "of a dry run": left.only_watched,
+            "damaged lines": left.damaged,
+        }
+        placed = "".join(f", {count:,} {what}" for what, count in others.items() if count)
         Console().print(
             f"{found.rows:,} rows of {len(files)} live files in {out}, platform {', '.join(platforms)}\n"
             f"left out: {left.repeated:,} intervals without a new latency, {left.settling:,} just after a change"

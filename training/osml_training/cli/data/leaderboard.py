@@ -57,7 +57,7 @@ def leaderboard_command(
             except InputError as error:
                 reason = str(error).removeprefix(f"{package}: ")
                 raise InputError(f"package '{package}' can't be compared: {reason}; remove it") from None
-        board = leaderboard(read(sets, chosen, rows), chosen, seed)
+        board = leaderboard(read(sets, chosen, rows, seed), chosen, seed)
     encoded = msgspec.json.format(msgspec.json.encode(board), indent=1) + b"\n"
     for suffix, content in ((".json", encoded), (".md", markdown(board).encode())):
         with whole_file(folder / f"{NAME}{suffix}") as partial:

@@ -37,7 +37,12 @@ def c_command(
     ] = None,
     evaluate_on: Annotated[
         list[Path] | None,
-        typer.Option("--evaluate-on", metavar="DIR", help="Data sets to evaluate on.", show_default="DATA"),
+        typer.Option(
+            "--evaluate-on",
+            metavar="DIR",
+            help="Data sets to evaluate on.",
+            show_default="DATA, or a new virtual sweep",
+        ),
     ] = None,
     track: Annotated[str | None, typer.Option(metavar="URI", help="MLflow server or sqlite:///FILE.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,

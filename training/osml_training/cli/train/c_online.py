@@ -42,7 +42,7 @@ def c_online_command(
     The test of the candidate uses held-out experiences and paired episodes on the virtual node of the platform.
     A refusal gives its reasons and is not a failure (exit code 0, "promoted": false).
     """
-    need("torch", "onnx", "onnxruntime", "sqlalchemy", "osml_serving", *(() if track == "none" else ("mlflow",)))
+    need("torch", "onnx", "onnxruntime", "sqlalchemy", *(() if track == "none" else ("mlflow",)))
     from osml.predictors import models_folder  # noqa: PLC0415
     from osml_training.learning.config import read_learning_config  # noqa: PLC0415
     from osml_training.learning.job import learn  # noqa: PLC0415
