@@ -2,6 +2,10 @@
 // forgets CPUs that go offline; quota and period are two files.
 #pragma once
 
+#include <map>
+#include <string>
+#include <string_view>
+
 #include "base/cpuset.h"
 #include "base/knob.h"
 #include "config/config.h"
@@ -15,7 +19,7 @@ fs::path cgroup1_of(const Roots& roots, const char* controller, const Match& mat
 // a line, the group itself as ".".
 class Cgroup1Cpuset : public Knob {
  public:
-  Cgroup1Cpuset(const Roots& roots, const Match& match);
+  Cgroup1Cpuset(const Roots& roots, const Match& match) : Cgroup1Cpuset(roots, match, "cpuset.cpus") {}
   [[nodiscard]] Aspect aspect() const override { return Aspect::Cpus; }
   [[nodiscard]] std::string_view backend() const override { return "cgroup1"; }
   Status probe() override;
@@ -25,7 +29,21 @@ class Cgroup1Cpuset : public Knob {
   Result<std::string> snapshot() override;
   Status restore(const std::string& snapshot) override;
 
+ protected:
+  // Of another set of the controller: the files have the same form and the same rules.
+  Cgroup1Cpuset(const Roots& roots, const Match& match, const char* file);
+  [[nodiscard]] const fs::path& directory() const { return directory_; }
+  // How a value, or what was found, gets into a file of the set.
+  virtual Status put(const fs::path& file, const std::string& text);
+  // Of a file that each group has: the lines of a snapshot, and what such lines say of the groups that are there.
+  Result<std::string> lines_of(const char* file);
+  Result<std::map<fs::path, std::string>> groups_of(std::string_view lines);
+
  private:
+  Status set_tree(const std::map<fs::path, CpuSet>& wanted);
+  Status put_set(const fs::path& group, const CpuSet& set);
+
+  const char* file_;
   fs::path directory_;     // empty where the service has no v1 group
   Status found_ = done();  // why nobody can tell whether it has
   std::string path_;

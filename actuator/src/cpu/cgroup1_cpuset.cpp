@@ -9,39 +9,7 @@ namespace osml {
 
 namespace {
 
-constexpr const char* cpuset_file = "cpuset.cpus";
-
-Result<CpuSet> read_cpus(const fs::path& directory) {
-  const auto text = read_text(directory / cpuset_file);
-  if (!text) return text.error();
-  return parse_cpulist(*text);
-}
-
-Status write_cpus(const fs::path& directory, const CpuSet& cpus) {
-  return write_command(directory / cpuset_file, format_cpulist(cpus) + "\n");
-}
-
 bool gone(const Error& error) { return error.code == ENOENT || error.code == ENODEV; }
-
-// Every group must contain its children at every moment: first everybody grows to what it has and shall have, parents
-// first, then everybody shrinks, children first. std::map sorts paths with parents before children.
-Status set_tree(const std::map<fs::path, CpuSet>& wanted) {
-  if (wanted.size() > 1) {
-    for (const auto& [group, cpus] : wanted) {
-      const auto now = read_cpus(group);
-      if (!now) {
-        if (gone(now.error())) continue;
-        return now.error();
-      }
-      if (is_subset(cpus, *now)) continue;
-      if (Status grown = write_cpus(group, unite(*now, cpus)); !grown && !gone(grown.error())) return grown;
-    }
-  }
-  for (auto entry = wanted.rbegin(); entry != wanted.rend(); ++entry) {
-    if (Status set = write_cpus(entry->first, entry->second); !set && !gone(set.error())) return set;
-  }
-  return done();
-}
 
 }  // namespace
 
@@ -52,26 +20,53 @@ fs::path cgroup1_of(const Roots& roots, const char* controller, const Match& mat
   return directory ? *directory : fs::path();
 }
 
-Cgroup1Cpuset::Cgroup1Cpuset(const Roots& roots, const Match& match) : path_(match.cgroup.value_or("")) {
+Cgroup1Cpuset::Cgroup1Cpuset(const Roots& roots, const Match& match, const char* file)
+    : file_(file), path_(match.cgroup.value_or("")) {
   directory_ = cgroup1_of(roots, "cpuset", match, found_);
 }
 
 Status Cgroup1Cpuset::probe() {
   if (path_.empty()) return Error{ErrorKind::Unsupported, "the service is matched by process ids, not by a cgroup", 0};
   if (!found_) return found_;
-  if (!directory_.empty() && osml::exists(directory_ / cpuset_file)) return done();
+  if (!directory_.empty() && osml::exists(directory_ / file_)) return done();
   return Error{ErrorKind::Unsupported, "there is no cgroup v1 cpuset directory " + path_, 0};
 }
 
-Result<std::string> Cgroup1Cpuset::read() { return read_text(directory_ / cpuset_file); }
+Result<std::string> Cgroup1Cpuset::read() { return read_text(directory_ / file_); }
+
+Status Cgroup1Cpuset::put(const fs::path& file, const std::string& text) { return write_command(file, text); }
+
+Status Cgroup1Cpuset::put_set(const fs::path& group, const CpuSet& set) {
+  Status written = put(group / file_, format_cpulist(set) + "\n");
+  return !written && gone(written.error()) ? done() : written;
+}
+
+// Every group must contain its children at every moment: first everybody grows to what it has and shall have, parents
+// first, then everybody shrinks, children first. std::map sorts paths with parents before children.
+Status Cgroup1Cpuset::set_tree(const std::map<fs::path, CpuSet>& wanted) {
+  if (wanted.size() > 1) {
+    for (const auto& [group, set] : wanted) {
+      const auto text = read_text(group / file_);
+      if (!text && gone(text.error())) continue;
+      const auto now = text ? parse_cpulist(*text) : Result<CpuSet>(text.error());
+      if (!now) return now.error();
+      if (is_subset(set, *now)) continue;
+      if (Status grown = put_set(group, unite(*now, set)); !grown) return grown;
+    }
+  }
+  for (auto entry = wanted.rbegin(); entry != wanted.rend(); ++entry) {
+    if (Status shrunk = put_set(entry->first, entry->second); !shrunk) return shrunk;
+  }
+  return done();
+}
 
 Status Cgroup1Cpuset::write(const std::string& value) {
-  const auto cpus = parse_cpulist(value);
-  if (!cpus) return cpus.error();
+  const auto set = parse_cpulist(value);
+  if (!set) return set.error();
   const auto tree = cgroup_tree(directory_);
   if (!tree) return tree.error();
   std::map<fs::path, CpuSet> wanted;
-  for (const fs::path& group : *tree) wanted[group] = *cpus;
+  for (const fs::path& group : *tree) wanted[group] = *set;
   return set_tree(wanted);
 }
 
@@ -81,33 +76,45 @@ bool Cgroup1Cpuset::same(const std::string& read, const std::string& wanted) con
   return a && b && *a == *b;
 }
 
-Result<std::string> Cgroup1Cpuset::snapshot() {
+Result<std::string> Cgroup1Cpuset::lines_of(const char* file) {
   const auto tree = cgroup_tree(directory_);
   if (!tree) return tree.error();
-  std::string text;
+  std::string lines;
   for (const fs::path& group : *tree) {
-    const auto cpus = read_text(group / cpuset_file);
-    if (!cpus && gone(cpus.error())) continue;
-    if (!cpus) return cpus.error();
-    text += (group == directory_ ? "." : fs::relative(group, directory_).string()) + "=" + *cpus + "\n";
+    const auto text = read_text(group / file);
+    if (!text && gone(text.error())) continue;
+    if (!text) return text.error();
+    lines += (group == directory_ ? "." : fs::relative(group, directory_).string()) + "=" + *text + "\n";
   }
-  return text;
+  return lines;
 }
 
-Status Cgroup1Cpuset::restore(const std::string& snapshot) {
-  if (!found_ || directory_.empty()) return found_;
-  std::map<fs::path, CpuSet> wanted;
-  for (const std::string_view line : split_lines(snapshot)) {
+Result<std::map<fs::path, std::string>> Cgroup1Cpuset::groups_of(std::string_view lines) {
+  std::map<fs::path, std::string> groups;
+  for (const std::string_view line : split_lines(lines)) {
     const std::size_t equals = line.rfind('=');
     if (equals == std::string_view::npos) continue;
-    const auto cpus = parse_cpulist(line.substr(equals + 1));
-    if (!cpus) return cpus.error();
     const std::string below(line.substr(0, equals));
     if (!stays_below(below)) return Error{ErrorKind::Input, "journal: '" + below + "' is no path below the cgroup", 0};
     const fs::path group = below == "." ? directory_ : directory_ / below;
-    const auto there = present(group / cpuset_file);
+    const auto there = present(group / file_);
     if (!there) return there.error();
-    if (*there) wanted[group] = *cpus;
+    if (*there) groups[group] = line.substr(equals + 1);
+  }
+  return groups;
+}
+
+Result<std::string> Cgroup1Cpuset::snapshot() { return lines_of(file_); }
+
+Status Cgroup1Cpuset::restore(const std::string& snapshot) {
+  if (!found_ || directory_.empty()) return found_;
+  const auto groups = groups_of(snapshot);
+  if (!groups) return groups.error();
+  std::map<fs::path, CpuSet> wanted;
+  for (const auto& [group, text] : *groups) {
+    const auto set = parse_cpulist(text);
+    if (!set) return set.error();
+    wanted[group] = *set;
   }
   return set_tree(wanted);
 }

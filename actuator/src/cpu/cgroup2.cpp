@@ -79,11 +79,13 @@ std::string Cgroup2Knob::how_to_enable() const {
          " AllowedCPUs=" + (all && !all->empty() ? *all : "0-" + std::to_string(last_cpu));
 }
 
+Status Cgroup2Knob::put(const std::string& text) { return write_command(file(), text); }
+
 Result<std::string> Cgroup2Knob::snapshot() { return read_text(file()); }
 
 Status Cgroup2Knob::restore(const std::string& snapshot) {
   if (!found_ || directory_.empty()) return found_;
-  if (Status written = write_command(file(), snapshot + "\n"); !written) return written;
+  if (Status written = put(snapshot + "\n"); !written) return written;
   const auto now = read_text(file());
   if (!now) return now.error();
   if (*now == snapshot) return done();
@@ -106,7 +108,7 @@ Result<std::string> Cgroup2Cpuset::in_force() {
 }
 
 Status Cgroup2Cpuset::write(const std::string& value) {
-  if (Status written = write_command(file(), value + "\n"); !written) return written;
+  if (Status written = put(value + "\n"); !written) return written;
   return await_effective(directory(), value);
 }
 
@@ -116,7 +118,7 @@ Status Cgroup2Cpuset::restore(const std::string& snapshot) {
   if (!snapshot.empty()) return Cgroup2Knob::restore(snapshot);
   Status emptied = Cgroup2Knob::restore(snapshot);
   if (emptied || emptied.error().code != ENOSPC) return emptied;
-  const auto parent = read_text(directory().parent_path() / "cpuset.cpus.effective");
+  const auto parent = read_text(directory().parent_path() / (file().filename().string() + ".effective"));
   if (!parent) return emptied;
   return Cgroup2Knob::restore(*parent);
 }

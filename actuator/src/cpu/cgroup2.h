@@ -2,6 +2,8 @@
 // asked for through CPU hot-plug and shows in cpuset.cpus.effective what it grants.
 #pragma once
 
+#include <utility>
+
 #include "base/knob.h"
 #include "config/config.h"
 
@@ -22,6 +24,8 @@ class Cgroup2Knob : public Knob {
   [[nodiscard]] fs::path file() const { return directory_ / file_; }
   // The error: nobody can tell whether the service has a v2 group.
   [[nodiscard]] const Status& reachable() const { return found_; }
+  // How a value, or what was found, gets into the file.
+  virtual Status put(const std::string& text);
 
  private:
   [[nodiscard]] std::string how_to_enable() const;
@@ -44,6 +48,11 @@ class Cgroup2Cpuset : public Cgroup2Knob {
   // An empty set was "as the parent". Kernels up to 6.12 do not let a populated group go back to it: there the group
   // gets the parent's CPUs by name.
   Status restore(const std::string& snapshot) override;
+
+ protected:
+  // Of another set of the controller: the files have the same form and the same rules.
+  Cgroup2Cpuset(const Roots& roots, const Match& match, std::string file)
+      : Cgroup2Knob(roots, match, std::move(file), "cpuset") {}
 };
 
 class Cgroup2Quota : public Cgroup2Knob {
