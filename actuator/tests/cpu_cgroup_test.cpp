@@ -163,6 +163,15 @@ TEST_F(Cgroup1Test, MembersAreThreadsOfListedProcesses) {
   EXPECT_TRUE(member_tids(tree_.roots(), at("none"))->empty());
 }
 
+TEST(MembersTest, APathMayEndWithASlash) {
+  Tree tree;
+  tree.cgroup2("a", 10).write("cgroup/cpuset/b/tasks", "");
+  for (const char* end : {"", "/", "//", "/."}) {
+    EXPECT_EQ(*find_cgroup2(tree.roots(), std::string("/a") + end), tree / "cgroup/a");
+    EXPECT_EQ(*find_cgroup1(tree.roots(), "cpuset", std::string("b") + end), tree / "cgroup/cpuset/b");
+  }
+}
+
 TEST(MembersTest, DescendantsOfCgroupsAndWorkersOfProcesses) {
   Tree tree;
   tree.cgroup2("x", 10).cgroup2("x/pod", 20).write("x.pid", "30\n");

@@ -59,7 +59,11 @@ Status add_numbered(const fs::path& directory, Pids& pids) {
 
 bool leaves_root(const std::string& path) { return !stays_below(fs::path(path).relative_path()); }
 
-fs::path below(const fs::path& root, const std::string& path) { return root / fs::path(path).relative_path(); }
+// Without a slash or "." at its end, which would make the directory its own parent.
+fs::path below(const fs::path& root, const std::string& path) {
+  const fs::path plain = fs::path(path).relative_path().lexically_normal();
+  return root / (plain.has_filename() ? plain : plain.parent_path());
+}
 
 // Workers that a listed process has started. The file needs CONFIG_PROC_CHILDREN; without it we have the process only.
 void add_children(const fs::path& proc, pid_t pid, Pids& pids) {
