@@ -57,6 +57,12 @@ std::string format_cpulist(const CpuSet& cpus) {
   return text;
 }
 
+bool is_same_cpulist(std::string_view a, std::string_view b) {
+  const auto left = parse_cpulist(a);
+  const auto right = parse_cpulist(b);
+  return left && right && *left == *right;
+}
+
 CpuSet intersect(const CpuSet& a, const CpuSet& b) {
   CpuSet both;
   std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));

@@ -16,6 +16,8 @@ using CpuSet = std::vector<unsigned>;
 Result<CpuSet> parse_cpulist(std::string_view text);
 // The shortest list: {0, 1, 2, 8} -> "0-2,8".
 std::string format_cpulist(const CpuSet& cpus);
+// Both are lists, of the same ids.
+bool is_same_cpulist(std::string_view a, std::string_view b);
 
 CpuSet intersect(const CpuSet& a, const CpuSet& b);
 CpuSet unite(const CpuSet& a, const CpuSet& b);

@@ -33,8 +33,6 @@ class Cgroup1Cpuset : public Knob {
   // Of another set of the controller: the files have the same form and the same rules.
   Cgroup1Cpuset(const Roots& roots, const Match& match, const char* file);
   [[nodiscard]] const fs::path& directory() const { return directory_; }
-  // How a value, or what was found, gets into a file of the set.
-  virtual Status put(const fs::path& file, const std::string& text);
   // Of a file that each group has: the lines of a snapshot, and what such lines say of the groups that are there.
   Result<std::string> lines_of(const char* file);
   Result<std::map<fs::path, std::string>> groups_of(std::string_view lines);

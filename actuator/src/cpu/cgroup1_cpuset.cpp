@@ -3,6 +3,7 @@
 #include <map>
 
 #include "cpu/cgroup1.h"
+#include "cpu/leaving_write.h"
 #include "cpu/members.h"
 
 namespace osml {
@@ -34,10 +35,8 @@ Status Cgroup1Cpuset::probe() {
 
 Result<std::string> Cgroup1Cpuset::read() { return read_text(directory_ / file_); }
 
-Status Cgroup1Cpuset::put(const fs::path& file, const std::string& text) { return write_command(file, text); }
-
 Status Cgroup1Cpuset::put_set(const fs::path& group, const CpuSet& set) {
-  Status written = put(group / file_, format_cpulist(set) + "\n");
+  Status written = write_and_leave(group / file_, format_cpulist(set));
   return !written && gone(written.error()) ? done() : written;
 }
 
@@ -71,9 +70,7 @@ Status Cgroup1Cpuset::write(const std::string& value) {
 }
 
 bool Cgroup1Cpuset::same(const std::string& read, const std::string& wanted) const {
-  const auto a = parse_cpulist(read);
-  const auto b = parse_cpulist(wanted);
-  return a && b && *a == *b;
+  return is_same_cpulist(read, wanted);
 }
 
 Result<std::string> Cgroup1Cpuset::lines_of(const char* file) {

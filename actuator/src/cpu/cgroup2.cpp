@@ -6,6 +6,7 @@
 
 #include "base/cpuset.h"
 #include "base/number.h"
+#include "cpu/leaving_write.h"
 #include "cpu/members.h"
 #include "cpu/quota.h"
 
@@ -20,18 +21,12 @@ constexpr auto effective_patience = std::chrono::milliseconds(300);
 constexpr unsigned last_cpu = 8191;  // systemd takes CPUs that do not exist
 constexpr auto effective_pause = std::chrono::milliseconds(2);
 
-bool same_cpus(const std::string& a, const std::string& b) {
-  const auto left = parse_cpulist(a);
-  const auto right = parse_cpulist(b);
-  return left && right && *left == *right;
-}
-
 Status await_effective(const fs::path& directory, const std::string& wanted) {
   const auto deadline = Clock::now() + effective_patience;
   while (true) {
     const auto effective = read_text(directory / "cpuset.cpus.effective");
     if (!effective) return done();  // trees without the file have nothing to say
-    if (same_cpus(*effective, wanted)) return done();
+    if (is_same_cpulist(*effective, wanted)) return done();
     if (Clock::now() >= deadline) {
       return Error{ErrorKind::Io,
                    directory.string() + ": the agent set CPUs " + wanted + ", but the kernel allows " +
@@ -79,13 +74,13 @@ std::string Cgroup2Knob::how_to_enable() const {
          " AllowedCPUs=" + (all && !all->empty() ? *all : "0-" + std::to_string(last_cpu));
 }
 
-Status Cgroup2Knob::put(const std::string& text) { return write_command(file(), text); }
+Status Cgroup2Knob::put(const std::string& text) { return write_command(file(), text + "\n"); }
 
 Result<std::string> Cgroup2Knob::snapshot() { return read_text(file()); }
 
 Status Cgroup2Knob::restore(const std::string& snapshot) {
   if (!found_ || directory_.empty()) return found_;
-  if (Status written = put(snapshot + "\n"); !written) return written;
+  if (Status written = put(snapshot); !written) return written;
   const auto now = read_text(file());
   if (!now) return now.error();
   if (*now == snapshot) return done();
@@ -104,15 +99,19 @@ Result<std::string> Cgroup2Cpuset::in_force() {
   const auto set = parse_cpulist(*text);
   const auto all = online ? parse_cpulist(*online) : Result<CpuSet>(online.error());
   if (!effective || effective->empty() || !set || !all) return text;
-  return same_cpus(*effective, format_cpulist(intersect(*set, *all))) ? text : effective;
+  return is_same_cpulist(*effective, format_cpulist(intersect(*set, *all))) ? text : effective;
 }
 
+Status Cgroup2Cpuset::put(const std::string& text) { return write_and_leave(file(), text); }
+
 Status Cgroup2Cpuset::write(const std::string& value) {
-  if (Status written = put(value + "\n"); !written) return written;
+  if (Status written = put(value); !written) return written;
   return await_effective(directory(), value);
 }
 
-bool Cgroup2Cpuset::same(const std::string& read, const std::string& wanted) const { return same_cpus(read, wanted); }
+bool Cgroup2Cpuset::same(const std::string& read, const std::string& wanted) const {
+  return is_same_cpulist(read, wanted);
+}
 
 Status Cgroup2Cpuset::restore(const std::string& snapshot) {
   if (!snapshot.empty()) return Cgroup2Knob::restore(snapshot);

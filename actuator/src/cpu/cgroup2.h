@@ -24,7 +24,7 @@ class Cgroup2Knob : public Knob {
   [[nodiscard]] fs::path file() const { return directory_ / file_; }
   // The error: nobody can tell whether the service has a v2 group.
   [[nodiscard]] const Status& reachable() const { return found_; }
-  // How a value, or what was found, gets into the file.
+  // How a value, or what was found, gets into the file; without a newline.
   virtual Status put(const std::string& text);
 
  private:
@@ -50,6 +50,7 @@ class Cgroup2Cpuset : public Cgroup2Knob {
   Status restore(const std::string& snapshot) override;
 
  protected:
+  Status put(const std::string& text) override;
   // Of another set of the controller: the files have the same form and the same rules.
   Cgroup2Cpuset(const Roots& roots, const Match& match, std::string file)
       : Cgroup2Knob(roots, match, std::move(file), "cpuset") {}
