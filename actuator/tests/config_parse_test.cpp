@@ -56,7 +56,7 @@ fallback: even
 on_exit: leave
 state_dir: /run/osml
 roots: {resctrl: /a, cgroup: /b, proc: /c, sysfs: /d}
-cpu: {backend: cgroup1, quantum: 0.1, cpus: "0-3,8", cache_domains: place}
+cpu: {backend: cgroup1, quantum: 0.1, cpus: "0-3,8", cache_domains: place, memory_nodes: follow}
 platform: {id: e5-2697v4, bandwidth_gbps: 76.8, memory_gib: 256, frequency_ghz: 2.3}
 log: {level: debug, format: json}
 services:
@@ -89,6 +89,7 @@ services:
   EXPECT_EQ(config->cpu.quantum, 0.1);
   EXPECT_EQ(config->cpu.cpus, "0-3,8");
   EXPECT_TRUE(config->cpu.place);
+  EXPECT_TRUE(config->cpu.follow_memory);
   EXPECT_EQ(config->platform.id, "e5-2697v4");
   EXPECT_EQ(config->log.format, "json");
   ASSERT_EQ(config->services.size(), 2U);

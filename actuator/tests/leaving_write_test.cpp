@@ -10,6 +10,7 @@
 
 #include "cpu/cgroup1.h"
 #include "cpu/cgroup2.h"
+#include "levers/memory_nodes.h"
 #include "tree.h"
 
 namespace osml {
@@ -37,13 +38,15 @@ class LeavingWriteTest : public testing::Test {
 };
 
 TEST_F(LeavingWriteTest, NobodyWaitsUntilAllPagesHaveMoved) {
-  tree_.cgroup2("x", 10);
+  tree_.cgroup2("x", 10).write("cgroup/x/cpuset.mems", "\n");
   EXPECT_TRUE(write_to_pipe<Cgroup2Cpuset>("cgroup/x/cpuset.cpus"));
+  EXPECT_TRUE(write_to_pipe<Cgroup2Mems>("cgroup/x/cpuset.mems"));
 }
 
 TEST_F(LeavingWriteTest, NorOnCgroup1) {
-  tree_.write("cgroup/cpuset/x/tasks", "");
+  tree_.write("cgroup/cpuset/x/tasks", "").write("cgroup/cpuset/x/cpuset.memory_migrate", "0\n");
   EXPECT_TRUE(write_to_pipe<Cgroup1Cpuset>("cgroup/cpuset/x/cpuset.cpus"));
+  EXPECT_TRUE(write_to_pipe<Cgroup1Mems>("cgroup/cpuset/x/cpuset.mems"));
 }
 
 TEST_F(LeavingWriteTest, WhatIsThereIsNotWrittenAgain) {

@@ -29,6 +29,7 @@ _HOW_TO = {
     "cpu.idle": "run as root with the cpu controller of cgroup v2",
     "memory.high": "run as root with the memory controller of cgroup v2",
     "io.max": "run as root with the io controller of cgroup v2, on a machine with a disk",
+    "memory_nodes": "a machine with several NUMA nodes, and the cpuset controller of cgroups",
     "sched_policy": "run with CAP_SYS_NICE",
     "cpufreq": "a driver for the clock (intel_pstate, amd-pstate, acpi-cpufreq), which virtual machines mostly lack",
     "irq": "run as root, on several CPUs, with write access to /proc/irq",

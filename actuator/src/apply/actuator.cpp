@@ -159,6 +159,7 @@ Outcome Actuator::apply(const Decision& decision, bool dry_run, const std::vecto
     return finish({decision.seq, OutcomeStatus::Refused, *why, std::nullopt});
   }
   auto wanted = state_->wanted_of(present);
+  if (const Status memory = state_->add_memory(wanted); !memory) return failed(memory.error());
   if (const Status clocks = state_->add_clock_limits(wanted); !clocks) return failed(clocks.error());
   if (const Status added = state_->add_interrupts(wanted); !added) return failed(added.error());
   const auto changes = state_->prepare(wanted);
@@ -195,6 +196,7 @@ Status Actuator::reconcile() {
   state_->set_group_room(state_->platform);  // groups of those who have gone are free by now
   Status anew = state_->follow_cgroups();
   Status monitored = state_->monitor_only_groups();
+  const Status memory = state_->follow_memory();
   Status followed = state_->follow_tasks();
   Status clocked = state_->follow_clocks();
   Status interrupts = state_->follow_interrupts();
@@ -203,6 +205,7 @@ Status Actuator::reconcile() {
   if (!left) return left;
   if (!again) return again;
   if (!anew) return anew;
+  if (!memory) return memory;
   if (!monitored) return monitored;
   if (!followed) return followed;
   return clocked ? interrupts : clocked;

@@ -50,8 +50,10 @@ Status Actuator::State::refresh() {
   if (!cpus) return cpus.error();
   if (topology.cpus != *cpus) {
     topology = read_topology(*config, *cpus);
+    numa_lists.clear();
     clocks = {};
   }
+  if (numa_lists.empty() || config->cpu.follow_memory) look_for_memory();
   Platform now = make_platform(*config, topology, resctrl_info(), quota);
   add_levers(now, *config, knobs);
   add_clocks(now);
@@ -70,7 +72,7 @@ Status Actuator::State::refresh() {
                               "; nobody can have ways or a memory bandwidth of its own until one of them is removed";
   }
   if (auto placement = probe_placement(*config, now)) mechanisms.push_back(std::move(*placement));
-  for (LeverState& lever : probe_levers(*config, mechanisms, knobs, clocks, interrupts.found)) {
+  for (LeverState& lever : probe_levers(*config, mechanisms, knobs, clocks, numa, interrupts.found)) {
     if (lever.switched_on && !lever.mechanism.available) missing[lever.mechanism.name] = lever.mechanism.reason;
     mechanisms.push_back(std::move(lever.mechanism));
   }
@@ -87,6 +89,14 @@ Status Actuator::State::refresh() {
   if (now.cpus != platform.cpus || domain_ids(now) != domain_ids(platform)) machine_changed = true;
   platform = std::move(now);
   return done();
+}
+
+// Memory may be there later than the agent, or have CPUs that the agent does not use.
+void Actuator::State::look_for_memory() {
+  std::string lists = read_numa_lists(config->roots);
+  if (lists == numa_lists) return;
+  numa = read_numa(config->roots);
+  numa_lists = std::move(lists);
 }
 
 void Actuator::State::follow_pods() {

@@ -22,6 +22,7 @@
 #include "node/knobs.h"
 #include "node/platform.h"
 #include "plan/cpu_user.h"
+#include "plan/memory_nodes.h"
 
 namespace osml {
 
@@ -71,6 +72,9 @@ struct Actuator::State {
   Fd lock;  // state_dir/lock, held as long as this lives
   Result<resctrl::Info> resctrl = Error{ErrorKind::Unsupported, "not probed yet", 0};
   Topology topology;
+  std::vector<NumaNode> numa;  // empty: all CPUs have the same memory
+  std::string numa_lists;      // what the kernel said when they were read
+  NodePatience node_patience;
   Platform platform;
   std::vector<Place> places;
   std::set<std::string> excused;  // services that were not there when the last observation was made
@@ -91,6 +95,7 @@ struct Actuator::State {
 
   // Looks at the machine again: resctrl, knobs, platform.
   Status refresh();
+  void look_for_memory();
   // The list of services as the pods of now ask for it. Between an observation and its decision it stays.
   void follow_pods();
   // LatencyTargets that an agent before this one heard of: a restart shall not let go what they ask for.
@@ -151,6 +156,8 @@ struct Actuator::State {
   void set_throttle(Platform& now) const;
   // What decisions may ask of the clock, and why not.
   void add_clocks(Platform& now);
+  // Adds the nodes of its memory to what each service gets. Who gets more than those near its CPUs is in `missing`.
+  Status add_memory(std::map<std::string, Wanted>& wanted);
   // Adds each clock domain to what the services get: with its value, or with nothing where it is to be as found.
   Status add_clock_limits(std::map<std::string, Wanted>& wanted, ClockKnob::Reach reach = ClockKnob::Reach::Now) const;
   // Domains follow the services on their CPUs, and CPUs that come back.
@@ -228,6 +235,8 @@ struct Actuator::State {
   [[nodiscard]] bool is_superseded(const KnobName& name) const;
   [[nodiscard]] bool hosts_others(const std::string& service) const;
   Status follow_tasks();
+  // Memory goes with services that were started anew, and to more nodes where its own get full.
+  Status follow_memory();
   Status monitor_only_groups();
 };
 

@@ -44,6 +44,16 @@ bool is_held(const ClockLimits& limits, const std::string& domain, Knob& knob, c
 
 }  // namespace
 
+Status Actuator::State::add_memory(std::map<std::string, Wanted>& wanted) {
+  constexpr double intervals_to_wait = 8;  // as placement does
+  node_patience.now_s = node_time_s();
+  node_patience.wait_s = intervals_to_wait * config->interval_s;
+  const auto wider = add_memory_nodes(config->roots, numa, knobs, wanted, node_patience);
+  if (!wider) return wider.error();
+  for (const auto& [service, why] : *wider) missing["memory_nodes." + service] = why;
+  return done();
+}
+
 Result<std::optional<Prepared>> Actuator::State::change_of(const KnobSet& set, Knob& knob, const Wanted& values,
                                                            const ClockLimits& limits) const {
   const auto value = values.find(knob.aspect());

@@ -75,6 +75,7 @@ Status Actuator::State::follow_cgroups() {
     fresh.match = set.match;
     fresh.there = !set.absent;
     fresh.cgroup_inode = set.cgroup_inode;
+    fresh.values.erase(Aspect::Nodes);  // there may be no room by now: follow_memory() looks
     if (!set.absent) {
       if (!tree) tree.emplace(lock_resctrl());  // once: each wait for it is a second
       const Journal before = journal;
@@ -154,6 +155,33 @@ Status Actuator::State::follow_tasks() {
     for (const auto& [aspect, value] : applied->values) {
       if (Knob* knob = set.find(aspect)) note(first, knob->reconcile(value));
     }
+  }
+  return first;
+}
+
+Status Actuator::State::follow_memory() {
+  if (!config->cpu.follow_memory || numa.empty()) return done();
+  auto wanted = applied_values();
+  if (Status added = add_memory(wanted); !added) return added;
+  Status first = done();
+  for (const KnobSet& set : knobs) {
+    const Knob* knob = set.find(Aspect::Nodes);
+    const auto known = std::find_if(journal.applied.begin(), journal.applied.end(),
+                                    [&](const Applied& one) { return one.service == set.service; });
+    if (knob == nullptr || known == journal.applied.end() || !is_where_it_was(*known, set)) continue;
+    const Wanted& values = wanted.at(set.service);
+    const auto nodes = values.find(Aspect::Nodes);
+    if (nodes == values.end()) continue;  // the next decision puts back what was found
+    if (journal.find(set.name(*knob)) == nullptr || known->values[Aspect::Nodes] != nodes->second) {
+      const Journal before = journal;
+      known->values[Aspect::Nodes] = nodes->second;
+      Status noted = note_originals({{set.service, {*nodes}}});
+      if (noted) noted = keep_journal();
+      if (!noted) journal = before;
+      note(first, noted);
+      if (!noted) continue;
+    }
+    note(first, set_again(set, {*nodes}));
   }
   return first;
 }

@@ -26,6 +26,8 @@ std::string_view name_of(Aspect aspect) {
       return "realtime_priority";
     case Aspect::Clock:
       return "frequency_mhz";
+    case Aspect::Nodes:
+      return "memory_nodes";
   }
   return "unknown";
 }

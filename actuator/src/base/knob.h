@@ -14,13 +14,13 @@ namespace osml {
 
 // What a knob sets; also the order in which the knobs of a service are first touched, and the reverse of the order in
 // which they are restored: a group exists before it has masks, and has masks before tasks move in.
-enum class Aspect { Group, Ways, Mba, Tasks, Cpus, Quota, Weight, Memory, Disk, Priority, Clock };
+enum class Aspect { Group, Ways, Mba, Tasks, Cpus, Quota, Weight, Memory, Disk, Priority, Clock, Nodes };
 inline constexpr std::array aspects = {Aspect::Group, Aspect::Ways,     Aspect::Mba,    Aspect::Tasks,
                                        Aspect::Cpus,  Aspect::Quota,    Aspect::Weight, Aspect::Memory,
-                                       Aspect::Disk,  Aspect::Priority, Aspect::Clock};
+                                       Aspect::Disk,  Aspect::Priority, Aspect::Clock,  Aspect::Nodes};
 
 // "group", "way_mask", "mba", "tasks", "cpus", "cpu_quota", "cpu_weight", "memory_mib", "disk_iops",
-// "realtime_priority", "frequency_mhz".
+// "realtime_priority", "frequency_mhz", "memory_nodes".
 std::string_view name_of(Aspect aspect);
 
 class Knob {

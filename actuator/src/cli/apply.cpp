@@ -42,6 +42,9 @@ Status apply(const Options& options, const fs::path& decision_file, std::ostream
   if (!actuator) return actuator.error();
   if (!actuator->healed().empty()) spdlog::warn("{}", actuator->healed());
   const Outcome outcome = actuator->apply(*decision, options.dry_run);
+  for (const auto& [name, why] : actuator->missing()) {
+    if (name.starts_with("memory_nodes.")) spdlog::warn("{}: {}", name, why);
+  }
   if (options.json) {
     out << nlohmann::json(outcome).dump(2) << '\n';
   } else {

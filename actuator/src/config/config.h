@@ -42,6 +42,7 @@ struct CpuConfig {
   std::optional<double> quantum;    // absent = auto; 1.0 = whole CPUs, below = slices of CPU quota
   std::optional<std::string> cpus;  // kernel CPU list that may be handed out; absent = all
   bool place = false;               // services may be placed in cache domains
+  bool follow_memory = false;       // the memory of a service goes to the NUMA nodes of its CPUs
 
   bool operator==(const CpuConfig&) const = default;
 };

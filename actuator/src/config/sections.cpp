@@ -105,7 +105,7 @@ Roots read_roots(const YAML::Node& node, const fs::path& base, Problems& problem
 }
 
 CpuConfig read_cpu(const YAML::Node& node, Problems& problems) {
-  YamlSection section(node, "cpu", problems, {"backend", "quantum", "cpus", "cache_domains"});
+  YamlSection section(node, "cpu", problems, {"backend", "quantum", "cpus", "cache_domains", "memory_nodes"});
   CpuConfig cpu;
   cpu.backend = section.choice("backend", {"auto", "cgroup2", "cgroup1", "affinity"}).value_or(cpu.backend);
   const YAML::Node quantum = section.child("quantum");
@@ -115,6 +115,7 @@ CpuConfig read_cpu(const YAML::Node& node, Problems& problems) {
   cpu.cpus = section.text("cpus");
   if (cpu.cpus && !is_cpu_list(*cpu.cpus)) section.wrong("cpus", "a CPU list such as 0-3,8");
   cpu.place = section.choice("cache_domains", {"off", "place"}).value_or("off") == "place";
+  cpu.follow_memory = section.choice("memory_nodes", {"off", "follow"}).value_or("off") == "follow";
   return cpu;
 }
 

@@ -9,6 +9,7 @@
 #include "levers/io_max.h"
 #include "levers/irq.h"
 #include "levers/memory_high.h"
+#include "levers/memory_nodes.h"
 #include "levers/priority.h"
 #include "resctrl/group.h"
 #include "resctrl/knobs.h"
@@ -45,6 +46,8 @@ std::unique_ptr<Knob> make_cgroup2_knob(const KnobName& name, const Roots& roots
       return std::make_unique<MemoryHigh>(roots, name.match);
     case Aspect::Disk:
       return std::make_unique<IoMax>(roots, name.match);
+    case Aspect::Nodes:
+      return std::make_unique<Cgroup2Mems>(roots, name.match);
     default:
       return nullptr;
   }
@@ -58,6 +61,8 @@ std::unique_ptr<Knob> make_cgroup1_knob(const KnobName& name, const Roots& roots
       return std::make_unique<Cgroup1Quota>(roots, name.match);
     case Aspect::Weight:
       return std::make_unique<Cgroup1Weight>(roots, name.match);
+    case Aspect::Nodes:
+      return std::make_unique<Cgroup1Mems>(roots, name.match);
     default:
       return nullptr;
   }
@@ -105,6 +110,18 @@ void choose_levers(KnobSet& set, const Config& config, const std::optional<resct
           std::string(lever.key) + " is off in the agent's configuration; set " + lever.key + ": on";
     }
   }
+}
+
+// Cpusets have CPUs and memory. Who keeps the agent away from them keeps it away from both.
+void choose_nodes(KnobSet& set, std::vector<std::string> backends, const Config& config,
+                  const std::optional<resctrl::Info>& info) {
+  if (!config.cpu.follow_memory) {
+    set.missing[Aspect::Nodes] = "cpu.memory_nodes is off in the agent's configuration; set cpu.memory_nodes: follow";
+    return;
+  }
+  std::erase(backends, "affinity");
+  choose(set, Aspect::Nodes, backends, config.roots, info);
+  if (backends.empty()) set.missing[Aspect::Nodes] = "cpu.backend: affinity leaves cpusets alone";
 }
 
 }  // namespace
@@ -181,10 +198,10 @@ KnobSet choose_knobs(const Place& place, bool job, const Config& config, const R
     return set;
   }
   const bool automatic = config.cpu.backend == "auto";
-  choose(set, Aspect::Cpus,
-         automatic ? std::vector<std::string>{"cgroup2", "cgroup1", "affinity"}
-                   : std::vector<std::string>{config.cpu.backend},
-         config.roots, info);
+  const auto backends = automatic ? std::vector<std::string>{"cgroup2", "cgroup1", "affinity"}
+                                  : std::vector<std::string>{config.cpu.backend};
+  choose(set, Aspect::Cpus, backends, config.roots, info);
+  choose_nodes(set, backends, config, info);
   choose(set, Aspect::Quota, {"cgroup2", "cgroup1"}, config.roots, info);
   std::vector<std::string> weights{"cgroup2", "cgroup1"};
   if (job && config.levers.idle) weights.insert(weights.begin(), "cgroup2-idle");

@@ -68,6 +68,16 @@ Mechanism clock(const Clocks& clocks) {
   return clocks.range ? Mechanism{"cpufreq", true, clocks.how, ""} : unavailable("cpufreq", clocks.how);
 }
 
+// On a machine without several nodes nobody misses it.
+LeverState memory_nodes(const Config& config, const std::vector<NumaNode>& numa, const std::vector<KnobSet>& knobs) {
+  constexpr const char* name = "memory_nodes";
+  if (numa.empty()) return {{name, false, "all CPUs of this machine have the same NUMA nodes of memory", ""}, false};
+  const Mechanism machine = of_machine(name, "cpuset", config.roots);
+  LeverState state = lever(name, "cpu.memory_nodes", config.cpu.follow_memory, Aspect::Nodes, machine, knobs);
+  if (!state.switched_on) state.mechanism.how_to_enable = "set cpu.memory_nodes: follow";
+  return state;
+}
+
 Mechanism disks(const Roots& roots) {
   const Mechanism controller = of_cgroup2("io.max", "io", roots);
   const auto found = limited_disks(roots);
@@ -78,7 +88,7 @@ Mechanism disks(const Roots& roots) {
 
 std::vector<LeverState> probe_levers(const Config& config, const std::vector<Mechanism>& mechanisms,
                                      const std::vector<KnobSet>& knobs, const Clocks& clocks,
-                                     const Interrupts& interrupts) {
+                                     const std::vector<NumaNode>& numa, const Interrupts& interrupts) {
   const LeversConfig& on = config.levers;
   const Mechanism priority = of_trial("sched_policy", PriorityKnob(config.roots, {}).probe(), "sched_setscheduler");
   return {idle(config, knobs),
@@ -88,6 +98,7 @@ std::vector<LeverState> probe_levers(const Config& config, const std::vector<Mec
           lever("memory.high", "levers.memory", on.memory, Aspect::Memory,
                 of_cgroup2("memory.high", "memory", config.roots), knobs),
           lever("io.max", "levers.disk", on.disk, Aspect::Disk, disks(config.roots), knobs),
+          memory_nodes(config, numa, knobs),
           lever("irq", "levers.interrupts", on.interrupts, Aspect::Cpus, interrupts.mechanism, {}),
           never_set("network", "shares of the network", "by hand: tc qdisc"),
           as_mechanism("l3", "llc_ways", mechanisms)};

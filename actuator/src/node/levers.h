@@ -1,9 +1,10 @@
 // The levers beside CPUs and memory bandwidth, by the words of `osml-agent probe`: what of them this node has, and
-// which the agent never sets. Policies know all of them but irq.
+// which the agent never sets. Policies know all of them but irq and memory_nodes.
 #pragma once
 
 #include <vector>
 
+#include "levers/numa.h"
 #include "node/clocks.h"
 #include "node/interrupts.h"
 #include "node/mechanisms.h"
@@ -15,10 +16,11 @@ struct LeverState {
   bool switched_on = false;  // by the operator; then its absence is news
 };
 
-// cpu.idle | cpu.weight | sched_policy | cpufreq | memory.high | io.max | irq | network | l3. `mechanisms`: what
-// probe_mechanisms() found; cpu.weight and l3 are as cpu_weight and llc_ways there, which also has mba.
+// cpu.idle | cpu.weight | sched_policy | cpufreq | memory.high | io.max | memory_nodes | irq | network | l3.
+// `mechanisms`: what probe_mechanisms() found; cpu.weight and l3 are as cpu_weight and llc_ways there, which also has
+// mba.
 std::vector<LeverState> probe_levers(const Config& config, const std::vector<Mechanism>& mechanisms,
                                      const std::vector<KnobSet>& knobs, const Clocks& clocks,
-                                     const Interrupts& interrupts);
+                                     const std::vector<NumaNode>& numa, const Interrupts& interrupts);
 
 }  // namespace osml

@@ -44,7 +44,7 @@ std::optional<std::string> lower(const Change& change) {
 
 // The value of the shrinking step, where there is one. A knob that was not set let its service use everything.
 std::optional<std::string> shrunk(const Change& change, const MaskRules& rules) {
-  if (change.found || change.aspect == Aspect::Clock) return std::nullopt;
+  if (change.found || change.aspect >= Aspect::Clock) return std::nullopt;
   const bool limits =
       change.aspect != Aspect::Tasks && change.aspect != Aspect::Weight && change.aspect != Aspect::Priority;
   if (change.now.empty()) return limits ? std::optional(change.wanted) : std::nullopt;
@@ -70,7 +70,7 @@ bool removes(const Change& change) { return change.aspect == Aspect::Group && ch
 
 // When a step is done. A group that goes makes room for one that comes, so its tasks leave it before, where the group
 // that they move to exists already; else they are in the root group for a moment.
-enum class Stage { RaiseClocks, Shrink, LeaveGroups, RemoveGroups, MakeGroups, Grow, LowerClocks };
+enum class Stage { RaiseClocks, Shrink, LeaveGroups, RemoveGroups, MakeGroups, Grow, LowerClocks, MoveMemory };
 
 class Stages {
  public:
@@ -81,6 +81,7 @@ class Stages {
     }
   }
   [[nodiscard]] Stage of(const Change& change, bool shrinks) const {
+    if (change.aspect == Aspect::Nodes) return Stage::MoveMemory;
     if (change.aspect == Aspect::Clock) return raises_clock(change) ? Stage::RaiseClocks : Stage::LowerClocks;
     if (removes(change)) return Stage::RemoveGroups;
     if (!removing_) return shrinks ? Stage::Shrink : Stage::Grow;

@@ -1,7 +1,7 @@
 // From what is to what shall be, in an order in which no service is ever without CPUs or ways and nothing is given to
 // a service before another has let go of it: groups are made, everybody shrinks to what old and new have in common,
 // then everybody grows and tasks move in. Clocks go up before all that and down after it, so that nobody comes to CPUs
-// that are slower than the decision says. Pure.
+// that are slower than the decision says. Memory follows at the very end, since moving it takes time. Pure.
 #pragma once
 
 #include <optional>
