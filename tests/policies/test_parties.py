@@ -190,6 +190,24 @@ def test_a_vanished_service_gives_back_and_a_newcomer_gets_a_part() -> None:
     assert counts(plan.partition, "a") == (4, 4)
 
 
+def test_a_newcomer_on_a_full_node_makes_everybody_start_from_equal_parts_again() -> None:
+    trial = Trial("a", Action("down", "cores"), POOL, 2.0)
+    for full, n in ((divided(a=(11, 11)), 6), (divided(a=(6, 6), b=(6, 6)), 4)):
+        here = [lc(region.owners[0], 2.0) for region in full.regions]
+        state = after(full, trial=trial, paused_until_s={"a": 39.0})
+        plan, state = Parties().decide(observed([*here, lc("c", None)], full), state)
+        assert [counts(plan.partition, service.name) for service in here] == [(n, n)] * len(here)
+        assert counts(plan.partition, "c") == (n, n)
+        assert (state.trial, state.paused_until_s) == (None, {"a": 39.0})
+        assert "fair start again for c" in plan.reasons[-1].text
+
+
+def test_a_new_job_gets_what_is_idle_and_takes_nothing() -> None:
+    alone = divided(a=(6, 6), b=(4, 4))
+    plan, _ = Parties().decide(observed([lc("a", 9.0), lc("b", 9.0), be()], alone), after(alone))
+    assert [counts(plan.partition, name) for name in ("a", "b", "job")] == [(6, 6), (4, 4), (2, 2)]
+
+
 def test_a_service_that_became_a_best_effort_job_is_forgotten() -> None:
     state = after(START, trial=Trial("a", Action("up", "cores"), POOL, 20.0), actions={"a": Action("up", "cores")})
     _, state = Parties().decide(observed([be("a"), lc("b", 9.0), be()], None), state)

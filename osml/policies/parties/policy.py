@@ -83,9 +83,12 @@ class Parties:
         division = divide(observation, order, lambda _: sharers, state, RESOURCES, {"disk": diskless})
         _share_disk_again(division, diskless, state)
         turn = _Round(observation, _without_the_gone(state, observation), division, tests)
+        came = _newcomers(order, state.wanted)
         if division.started:
             turn.trial = None
             turn.say(f"fair start: {division.summary(turn.label(POOL))}")
+        elif came:
+            turn.start_again(came)
         elif (obstacle := not_applied(observation, state.wanted)) is not None:
             turn.pass_over(obstacle, again=observation.partition is None)
         else:
@@ -126,6 +129,14 @@ def _without_the_gone(state: PartiesState, observation: Observation) -> PartiesS
     return state
 
 
+def _newcomers(names: list[str], wanted: Partition | None) -> list[str]:
+    """LC services that the last decision did not know; nobody before the first one."""
+    if wanted is None:
+        return []
+    known = {owner for region in wanted.regions for owner in region.owners}
+    return [name for name in names if name not in known]
+
+
 def _share_disk_again(division: Division, diskless: set[str], state: PartiesState) -> None:
     """Who turned out not to read gives its part of the disk to those who do, in equal parts (deviation 9)."""
     disk = division.holdings.get("disk")
@@ -161,6 +172,13 @@ class _Round:
     def say(self, text: str, service: str | None = None, resource: Resource | None = None, change: int = 0) -> None:
         """Add a reason."""
         self.reasons.append(Reason(text=text, service=service, resource=resource, change=change))
+
+    def start_again(self, came: list[str]) -> None:
+        """Equal parts for everybody: the paper has no other start, and nothing to judge is left of what was before."""
+        self.trial = None
+        for resource, holding in self.division.holdings.items():
+            self.division.holdings[resource] = fair_holding(holding)
+        self.say(f"fair start again for {', '.join(came)}: {self.division.summary(self.label(POOL))}")
 
     def go_on(self) -> None:
         """The network, and one adjustment of one resource."""
