@@ -47,6 +47,7 @@ class Division:
         self.obstacles: list[str] = []  # what can't be given to everybody
         self.notes: list[str] = []
         self.started = False  # True where there was nothing to take up again
+        self.from_wanted = False  # True where the last decision was taken up, but something else or nothing is applied
 
     @property
     def resources(self) -> list[Resource]:
@@ -142,6 +143,7 @@ def divide(
     lc = frozenset(service.name for service in observation.services if service.kind == "lc")
     division = Division(names)
     division.started = state.wanted is None
+    division.from_wanted = not division.started and observation.partition is None
     for budget in budgets(observation, resources):
         absent = without.get(budget.resource, ())
         sharers = tuple(name for name in sharers_of(budget) if name not in absent)
@@ -157,6 +159,7 @@ def divide(
         after = None
         if state.wanted is not None:
             before = _taken_up(observation.partition, state.wanted, budget.resource, lc - set(sharers))
+            division.from_wanted = division.from_wanted or before is not observation.partition
             own = owned_alone(before, budget.resource, owning, budget.scale)
             after = resumed(holding, _without_only_sharer(own, before, holding))
         division.holdings[budget.resource] = fair_holding(holding) if after is None else after

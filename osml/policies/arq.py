@@ -78,7 +78,7 @@ class Arq:
         if division.started:
             turn.say(f"start: {division.summary('shared')}")
         elif (obstacle := not_applied(observation, state.wanted)) is not None:
-            turn.pass_over(obstacle, again=observation.partition is None)
+            turn.pass_over(obstacle, again=division.from_wanted)
         elif not turn.cancel():
             turn.adjust()
         lc = {s.name: s for s in observation.services if s.kind == "lc"}
@@ -151,8 +151,8 @@ class _Round:
     def pass_over(self, obstacle: str, *, again: bool) -> None:
         """Deal with a decision that is not on the machine: nothing to judge.
 
-        Ask `again` for the same where nothing is applied; where something else is, go on from that with the next
-        resource, because this one was refused.
+        Ask `again` for the same where nothing is applied, or what this policy can't go on from. Where something else
+        is, go on from that with the next resource, because this one was refused.
         """
         last = self.before.last
         self.say(

@@ -252,6 +252,15 @@ def test_a_refused_decision_goes_on_with_the_other_resource() -> None:
     assert "rolled back: schemata: mask refused" in plan.reasons[0].text
 
 
+def test_a_refused_decision_is_repeated_where_the_applied_partition_has_a_limited_service_in_common() -> None:
+    wanted = Partition([Region(["a"], 4, 0), Region(["b", "job"], 8, 0), Region(list(ALL), 0, 12)])
+    services = [lc("a", 20.0, max_cores=4), lc("b", 9.0), be()]
+    seen = observed(services, SHARED, outcome=Outcome(seq=0, status="refused", message="no"))
+    plan, _ = Arq().decide(seen, after(wanted))
+    assert plan.partition == wanted
+    assert "the same request is repeated" in plan.reasons[-1].text
+
+
 def test_a_minute_of_violation_is_reported() -> None:
     full = parts((1, 1), a=(6, 6), b=(5, 5))
     state = after(full, violated_since_s=9.0)

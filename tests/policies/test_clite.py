@@ -241,6 +241,21 @@ def test_a_queue_that_drains_is_given_the_time() -> None:
     assert bench.state.holding
 
 
+def test_what_is_refused_twice_while_nothing_is_applied_is_not_asked_again_and_the_agents_words_are_told() -> None:
+    bench, services = Bench(), [lc("a", 5.0), lc("b", 5.0)]
+    first = bench.step(services)
+    nothing = {"partition": None, "outcome": Outcome(0, "refused", "way_mask 3 has 2 ways")}
+    assert bench.step(services, **nothing) == first
+    assert bench.decision is not None and bench.decision.infeasible is None
+    assert bench.step(services, **nothing) != first
+    assert "this partition is not requested again" in bench.words
+    assert bench.decision.infeasible is not None
+    assert bench.decision.infeasible.message.endswith("request: way_mask 3 has 2 ways")
+    unknown = bench.decision.partition
+    for _ in range(4):  # nobody refused anything: the agent has just started again
+        assert bench.step(services, partition=None) == unknown
+
+
 def test_a_change_of_load_starts_the_search_again_and_noise_does_not() -> None:
     bench, _ = held_bench(rate=1000.0)
     for rate in [1000.0, 1060.0, 950.0, 1090.0, 920.0] * 3:

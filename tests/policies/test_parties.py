@@ -224,6 +224,23 @@ def test_a_refused_decision_goes_on_with_the_other_resource() -> None:
     assert "refused: cpuset.cpus" in plan.reasons[0].text
 
 
+def test_a_refused_decision_is_repeated_where_the_applied_partition_shares_what_it_divides() -> None:
+    everybody = Partition([Region(["a", "b", "job"], 12, 12)])
+    state = after(START)
+    outcome = Outcome(seq=0, status="refused", message="max_core_step")
+    messages: list[str | None] = []
+    for _ in range(5):
+        seen = observed([lc("a", 20.0), lc("b", 9.0), be()], everybody, outcome=outcome)
+        plan, state = Parties().decide(seen, state)
+        assert plan.partition == START
+        assert "the same request is repeated" in plan.reasons[-1].text
+        messages.append(None if plan.infeasible is None else plan.infeasible.message)
+    assert messages == [None, *["the agent does not apply this policy's request: max_core_step"] * 4]
+    plan, state = Parties().decide(observed([lc("a", 20.0), lc("b", 9.0), be()], START), state)
+    assert plan.infeasible is None
+    assert state.refused == 0
+
+
 def test_a_machine_changed_by_others_is_asked_for_the_same_again() -> None:
     wanted = divided(a=(5, 4), b=(4, 4), job=(3, 4))
     plan, _ = Parties().decide(observed([lc("a", 20.0), lc("b", 9.0), be()], None), after(wanted))

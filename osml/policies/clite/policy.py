@@ -27,6 +27,7 @@ from msgspec.structs import replace
 from osml.allocation.compositions import Cut, Units, seeded
 from osml.allocation.division import divide, not_applied
 from osml.allocation.policy import Plan, latency_text
+from osml.allocation.refusals import refusals, stuck, was_refused
 from osml.allocation.violation import migration, violated_since
 from osml.domain import Infeasible, Observation, Partition, Reason
 from osml.policies.clite.score import MET, leader, score
@@ -56,7 +57,8 @@ class CliteState(Struct, frozen=True):
     While `holding`, `loads` are the requests/s of each service when all targets were first met, `missed_ms` are the
     latencies above target in the last interval, and `changed_since_s` is since when targets are missed without getting
     better, or loads differ. `failures` counts searches in a row that did not help. `resumed_at` is the number of
-    samples with which a search without success went on, 0 for a search that began anew.
+    samples with which a search without success went on, 0 for a search that began anew. `refused` counts requests in a
+    row that the agent refused while nothing was applied.
     """
 
     seed: int
@@ -73,6 +75,7 @@ class CliteState(Struct, frozen=True):
     failures: int = 0
     resumed_at: int = 0
     violated_since_s: float | None = None
+    refused: int = 0
     wanted: Partition | None = None
     time_s: float = 0.0
 
@@ -103,8 +106,11 @@ class Clite:
         partition = division.partition()
         since_s = None if observation.time_s < state.time_s else state.violated_since_s
         since_s = violated_since(lc, since_s, observation.time_s)
-        infeasible = division.infeasible() or turn.infeasible() or migration(lc, since_s, observation.time_s)
-        after = replace(turn.state, violated_since_s=since_s, wanted=partition, time_s=observation.time_s)
+        refused = refusals(observation, state.refused, again=observation.partition is None)
+        infeasible = division.infeasible() or stuck(observation, refused) or turn.infeasible()
+        infeasible = infeasible or migration(lc, since_s, observation.time_s)
+        after = replace(turn.state, violated_since_s=since_s, refused=refused, wanted=partition)
+        after = replace(after, time_s=observation.time_s)
         return Plan(partition, [*division.reasons(), *turn.reasons], infeasible), after
 
 
@@ -149,10 +155,10 @@ class _Round:
 
     def repeat(self, obstacle: str) -> None:
         """Ask for the same once more; what is refused again counts as known and without a score."""
-        again = self.observation.partition is None or self.state.tries < TRIES
-        if again:
+        refused = self.observation.partition is not None or was_refused(self.observation)
+        if not refused or self.state.tries < TRIES:
             self.say(f"{obstacle}; the same request is repeated")
-            tries = self.state.tries + (self.observation.partition is not None)
+            tries = self.state.tries + refused
             self.state = replace(self.state, tries=tries, asked_s=self.now_s)
             return
         self.say(f"{obstacle}; this partition is not requested again")

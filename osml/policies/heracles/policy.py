@@ -61,7 +61,7 @@ class Heracles:
         if division.started:
             turn.start()
         elif (obstacle := not_applied(observation, state.wanted)) is not None:
-            turn.pass_over(obstacle, again=observation.partition is None)
+            turn.pass_over(obstacle, again=division.from_wanted)
         else:
             turn.control()
         partition = turn.rest.partition()

@@ -5,13 +5,12 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from osml.allocation.limits import budgets
+from osml.allocation.refusals import NOT_DONE
 from osml.domain import Observation, Partition, Reason, partition_error
 from osml.policies.osml.facts import Facts
 from osml.policies.osml.memory.state import OsmlState, Refused
 from osml.policies.osml.node import Cell, Node
 from osml.policies.osml.rule import Proposal
-
-NOT_DONE = ("refused", "rolled_back", "failed")
 
 LONGEST = 32
 """Intervals that pass at most before an agent that did not carry out a decision is asked again: 2, 4, 8 and so on."""

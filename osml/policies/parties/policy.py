@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from osml.allocation.division import Division, divide, not_applied
 from osml.allocation.holding import POOL, fair_holding
 from osml.allocation.policy import Plan, latency_text
+from osml.allocation.refusals import refusals, stuck
 from osml.allocation.violation import migration, violated_since
 from osml.domain import Observation, Partition, Reason, Resource
 from osml.policies.parties.memory import DiskTest, Memory, in_memory, tested
@@ -59,6 +60,7 @@ class PartiesState(Struct, frozen=True):
     trial: Trial | None = None
     paused_until_s: dict[str, float] = {}
     violated_since_s: float | None = None
+    refused: int = 0  # in a row, while the same is requested again
     wanted: Partition | None = None
     time_s: float = 0.0
 
@@ -83,18 +85,19 @@ class Parties:
         division = divide(observation, order, lambda _: sharers, state, RESOURCES, {"disk": diskless})
         _share_disk_again(division, diskless, state)
         turn = _Round(observation, _without_the_gone(state, observation), division, tests)
-        came = _newcomers(order, state.wanted)
+        came, refused = _newcomers(order, state.wanted), 0
         if division.started:
             turn.trial = None
             turn.say(f"fair start: {division.summary(turn.label(POOL))}")
         elif came:
             turn.start_again(came)
         elif (obstacle := not_applied(observation, state.wanted)) is not None:
-            turn.pass_over(obstacle, again=observation.partition is None)
+            turn.pass_over(obstacle, again=division.from_wanted)
+            refused = refusals(observation, state.refused, again=division.from_wanted)
         else:
             turn.go_on()
         since_s = violated_since(turn.services, turn.violated_since_s, observation.time_s)
-        infeasible = division.infeasible() or migration(turn.services, since_s, observation.time_s)
+        infeasible = division.infeasible() or stuck(observation, refused) or migration(turn.services, since_s, observation.time_s)
         partition = division.partition()
         after = PartiesState(
             seed=state.seed,
@@ -105,6 +108,7 @@ class Parties:
             trial=turn.trial,
             paused_until_s=turn.paused_until_s,
             violated_since_s=since_s,
+            refused=refused,
             wanted=partition,
             time_s=observation.time_s,
         )
@@ -220,8 +224,8 @@ class _Round:
     def pass_over(self, obstacle: str, *, again: bool) -> None:
         """Deal with a decision that is not on the machine: nothing to judge.
 
-        Ask `again` for the same where nothing is applied; where something else is, go on from that with the next
-        resource, because this one was refused.
+        Ask `again` for the same where nothing is applied, or what this policy can't go on from. Where something else
+        is, go on from that with the next resource, because this one was refused.
         """
         trial, self.trial = self.trial, None
         self.say(

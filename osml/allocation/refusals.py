@@ -1,0 +1,27 @@
+"""What a policy says of an agent that refuses the same request again and again."""
+
+from __future__ import annotations
+
+from osml.domain import Infeasible, Observation
+
+NOT_DONE = ("refused", "rolled_back", "failed")
+LASTING = 2  # one refusal can be an accident
+
+
+def was_refused(observation: Observation) -> bool:
+    """True where the agent did not carry out the last decision, and said so."""
+    return observation.outcome is not None and observation.outcome.status in NOT_DONE
+
+
+def refusals(observation: Observation, before: int, *, again: bool) -> int:
+    """Refusals in a row of a request that is repeated: `before` this observation there were so many."""
+    return min(before + 1, LASTING) if again and was_refused(observation) else 0
+
+
+def stuck(observation: Observation, in_a_row: int) -> Infeasible | None:
+    """After two refusals in a row: what the agent says, for whoever can change it."""
+    if in_a_row < LASTING or observation.outcome is None:
+        return None
+    message = observation.outcome.message or "it gave no reason"
+    names = [service.name for service in observation.services]
+    return Infeasible(names, f"the agent does not apply this policy's request: {message}")
