@@ -14,6 +14,7 @@ from osml.allocation.limits import (
     can_isolate,
     common_parts,
     shared_in_words,
+    with_least,
     without_operator_minimums,
 )
 from osml.allocation.regions import KNOBS, owned_alone, partition_of, with_knob
@@ -133,11 +134,13 @@ def divide(
     state: Resumable,
     resources: Sequence[Resource] = CORES_AND_WAYS,
     without: Mapping[Resource, Collection[str]] = {},
+    kept: Mapping[Resource, Mapping[str, float]] = {},
 ) -> Division:
     """Take up what is applied (else what was wanted last), for the services of now; without either, equal parts.
 
     `owners` may own isolated units, the sharers of a resource use its pool. Of `resources` those are divided that the
-    node can divide; services `without` a part of one neither own nor share it. Clocks begin at the nominal one.
+    node can divide; services `without` a part of one neither own nor share it. Of a knob everybody has at least what is
+    `kept`; where that does not fit, all share it. Clocks begin at the nominal one.
     """
     names = [service.name for service in observation.services]
     lc = frozenset(service.name for service in observation.services if service.kind == "lc")
@@ -148,7 +151,8 @@ def divide(
         absent = without.get(budget.resource, ())
         sharers = tuple(name for name in sharers_of(budget) if name not in absent)
         owning = [name for name in owners if name not in absent]
-        obstacle = _obstacle(budget, owning, sharers, observation.platform.max_groups)
+        budget = with_least(budget, kept.get(budget.resource, {}), sharers)  # noqa: PLW2901
+        obstacle = _obstacle(budget, owning, sharers, observation.platform.max_groups) or _too_little(budget, {*owning, *sharers})
         if obstacle is not None:
             parts = common_parts(budget, names, observation.platform.max_groups)
             division.common[budget.resource] = parts
@@ -177,6 +181,15 @@ def _obstacle(budget: Budget, owners: Sequence[str], sharers: Sequence[str], max
     n_parts += len(sharers) if budget.resource in KNOBS else bool(sharers)  # a knob can't be shared
     n_groups = len(owners) + bool(set(sharers) - set(owners))  # who owns and shares has one mask for both
     return can_isolate(budget, n_parts, n_groups, max_groups)
+
+
+def _too_little(budget: Budget, names: Collection[str]) -> str | None:
+    """Why a knob can't be divided among services that need more of it than there is; None where it can."""
+    needed = sum(budget.limits[name].least for name in names)
+    if budget.scale is None or budget.resource not in KNOBS or needed <= budget.total:
+        return None
+    units = _UNITS.get(budget.resource, budget.resource)
+    return f"the services need more {units} than there is: {needed * budget.scale.step} of {budget.scale.most}"
 
 
 def _taken_up(applied: Partition | None, wanted: Partition, resource: Resource, isolated: frozenset[str]) -> Partition:
@@ -216,7 +229,9 @@ def _fitting(budget: Budget, owners: Sequence[str], sharers: Sequence[str], divi
 def _holding(budget: Budget, owners: Sequence[str], sharers: tuple[str, ...]) -> Holding:
     nothing = dict.fromkeys(owners, 0)
     limits = {name: limits for name, limits in budget.limits.items() if name in {*owners, *sharers}}
-    pool_floor = budget.floor * (len(sharers) if budget.resource in KNOBS else bool(sharers))
+    pool_floor = budget.floor * bool(sharers)
+    if budget.resource in KNOBS:
+        pool_floor = sum(budget.limits[name].least for name in sharers)
     return Holding(budget.resource, budget.total, nothing, sharers, limits, pool_floor, budget.scale)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from osml.domain import KnobRange, MbaRange, Observation, Platform, Resource, Service
@@ -93,6 +94,16 @@ def without_operator_minimums(budget: Budget) -> Budget:
     """The same budget with nobody promised more than the floor: best effort where the promises don't fit."""
     relaxed = {name: Limits(budget.floor, limits.most) for name, limits in budget.limits.items()}
     return budget._replace(limits=relaxed)
+
+
+def with_least(budget: Budget, amounts: Mapping[str, float], sharers: Sequence[str]) -> Budget:
+    """The budget in which everybody has at least so much of a knob; the sharers, who have equal parts, all the same."""
+    if budget.scale is None:
+        return budget
+    units = {name: math.ceil(amount / budget.scale.step) for name, amount in amounts.items()}
+    units |= dict.fromkeys(sharers, max((units.get(name, 0) for name in sharers), default=0))
+    limits = {name: one._replace(least=max(one.least, units.get(name, 0))) for name, one in budget.limits.items()}
+    return budget._replace(limits=limits)
 
 
 def can_isolate(budget: Budget, n_parts: int, n_groups: int, max_groups: int | None) -> str | None:

@@ -121,7 +121,7 @@ def test_memory_comes_from_the_largest_memory_slack_not_from_the_largest_latency
 
 
 def test_where_nobody_has_memory_to_spare_the_largest_latency_slack_pays_unless_it_would_be_killed() -> None:
-    services = [lc("a", 20.0), lc("b", 9.0, rss_gib=19.5), lc("c", 1.0, rss_gib=19.5)]
+    services = [lc("a", 20.0), lc("b", 9.0, rss_gib=None), lc("c", 1.0, rss_gib=None)]
     found, _, _ = decided(services, FULL, {"c": READER}, actions=at("a", "up", "memory"))
     assert [gib(found, name) for name in ("a", "b", "c")] == [21, 20, 19]
     found, _, _ = decided(services, FULL, {"c": IN_MEMORY}, actions=at("a", "up", "memory"))
@@ -130,14 +130,42 @@ def test_where_nobody_has_memory_to_spare_the_largest_latency_slack_pays_unless_
 
 def test_memory_of_an_application_in_memory_is_not_taken_below_a_gigabyte_of_slack() -> None:
     down = at("a", "down", "memory")
-    services = [lc("a", 2.0, rss_gib=19.5), lc("b", 9.0), JOB]
-    assert gib(decided(services, tests={"a": READER}, actions=down)[0], "a") == 19
+    services = [lc("a", 2.0, rss_gib=17.5), lc("b", 9.0), JOB]
     assert gib(decided(services, tests={"a": IN_MEMORY}, actions=down)[0], "a") == 20
     assert gib(decided(services, tests={"a": DiskTest(0.0)}, actions=down)[0], "a") == 20
+    # The agent refuses to limit anybody to less than 19.7 GiB here.
+    assert gib(decided(services, tests={"a": READER}, actions=down)[0], "a") == 20
     roomy = [lc("a", 2.0, rss_gib=10.0), lc("b", 9.0), JOB]
     assert gib(decided(roomy, tests={"a": IN_MEMORY}, actions=down)[0], "a") == 19
     unknown = [lc("a", 2.0, rss_gib=None), lc("b", 9.0), JOB]
     assert gib(decided(unknown, tests={"a": IN_MEMORY}, actions=down)[0], "a") == 20
+    assert gib(decided(unknown, tests={"a": READER}, actions=down)[0], "a") == 19
+
+
+def test_everybody_has_what_is_resident_and_an_eighth_from_the_start() -> None:
+    services = [lc("a", None, rss_gib=29.3), lc("b", None, rss_gib=2.0), replace(JOB, counters=Counters(rss_mib=4000))]
+    observation = observed(services, None)
+    plan, state = Parties().decide(observation, Parties().initial(observation, 0))
+    assert [gib(plan.partition, name) for name in ("a", "b", "job")] == [33, 14, 13]
+    grown = [lc("a", 9.0, rss_gib=31.0), *services[1:]]
+    plan, state = Parties().decide(observed(grown, plan.partition), state)
+    assert [gib(plan.partition, name) for name in ("a", "b", "job")] == [35, 14, 11]
+    jobs = [JOB, *(replace(JOB, name=name, counters=Counters(rss_mib=9000)) for name in ("x", "y"))]
+    observation = observed([services[0], *jobs], None)  # jobs have equal parts, so each needs that of the largest
+    plan, state = Parties().decide(observation, Parties().initial(observation, 0))
+    assert plan.partition.knobs["a"].memory_mib is None
+    observation = observed([lc("a", None, rss_gib=26.0), *jobs], None)
+    plan, state = Parties().decide(observation, Parties().initial(observation, 0))
+    assert [gib(plan.partition, name) for name in ("a", "job", "x", "y")] == [30, 10, 10, 10]
+
+
+def test_memory_that_does_not_fit_is_not_divided_and_that_is_said() -> None:
+    observation = observed([lc("a", None, rss_gib=29.3), lc("b", None), lc("c", None)], None)
+    plan, _ = Parties().decide(observation, Parties().initial(observation, 0))
+    assert {name: knobs.memory_mib for name, knobs in plan.partition.knobs.items()} == dict.fromkeys("abc")
+    said = "; ".join(reason.text for reason in plan.reasons)
+    assert "the services need more memory (MiB) than there is: 68608 of 61440; all services share the memory" in said
+    assert plan.infeasible is None
 
 
 def test_a_full_memory_leads_from_compute_to_storage() -> None:
@@ -205,7 +233,7 @@ def test_a_link_that_is_used_up_is_said() -> None:
 
 
 def test_a_newcomer_gets_parts_of_memory_and_network_and_the_nominal_clock() -> None:
-    services = [lc("a", 9.0), lc("b", 9.0), lc("new", None), JOB]
+    services = [lc("a", 9.0, rss_gib=8.0), lc("b", 9.0, rss_gib=8.0), lc("new", None, rss_gib=1.0), JOB]
     found, _, _ = decided(services, parts(a=knobs(10), b=knobs(10), job=knobs(40)))
     assert (gib(found, "new"), found.knobs["new"].frequency_mhz) == (15, 2200)
     assert [gib(found, name) for name in ("a", "b", "job")] == [15, 15, 15]

@@ -10,6 +10,7 @@ from osml.allocation.division import Division
 from osml.domain import Observation, Service
 
 SLACK_MIB = 1024.0  # less memory slack than 1 GB counts as none
+KEPT = 1.125  # times what is resident: the agent refuses less (levers.memory in docs/reference/agent-config.md)
 TEST_S = 1.0  # disk use is looked at for one second at the start of each application
 
 
@@ -35,6 +36,12 @@ def _tested(service: Service, observation: Observation, test: DiskTest | None) -
     return DiskTest(test.since_s, bool(test.reads) or reads > 0)
 
 
+def kept_mib(observation: Observation) -> dict[str, float]:
+    """MiB that each service has to keep, where that is known."""
+    resident = {service.name: service.counters.rss_mib for service in observation.services}
+    return {name: KEPT * mib for name, mib in resident.items() if mib is not None}
+
+
 class Memory:
     """Memory of the LC services during one decision."""
 
@@ -43,11 +50,11 @@ class Memory:
         self.services = {s.name: s for s in observation.services if s.kind == "lc"}
 
     def slack_mib(self, name: str) -> float | None:
-        """Allocated and not resident; None where memory is not divided or not measured."""
+        """Allocated beyond what it has to keep; None where memory is not divided or not measured."""
         holding, used_mib = self.division.holdings.get("memory"), self.services[name].counters.rss_mib
         if holding is None or holding.scale is None or used_mib is None:
             return None
-        return holding.scale.amount(holding.own.get(name, 0)) - used_mib
+        return holding.scale.amount(holding.own.get(name, 0)) - KEPT * used_mib
 
     def short(self, name: str) -> bool:
         """True where storage may be what is missing: memory (almost) saturated or not known, or the disk fully in use.

@@ -28,7 +28,7 @@ from osml.allocation.policy import Plan, latency_text
 from osml.allocation.refusals import refusals, stuck
 from osml.allocation.violation import migration, violated_since
 from osml.domain import Observation, Partition, Reason, Resource
-from osml.policies.parties.memory import DiskTest, Memory, in_memory, tested
+from osml.policies.parties.memory import DiskTest, Memory, in_memory, kept_mib, tested
 from osml.policies.parties.network import adjust_network
 from osml.policies.parties.wheel import Action, Wheels
 
@@ -82,7 +82,9 @@ class Parties:
         sharers = tuple(s.name for s in observation.services if s.kind == "be")
         tests = tested(observation, state.disk_tests)
         diskless = {name for name, test in tests.items() if in_memory(test, observation.time_s)}
-        division = divide(observation, order, lambda _: sharers, state, RESOURCES, {"disk": diskless})
+        without: dict[Resource, set[str]] = {"disk": diskless}
+        kept: dict[Resource, dict[str, float]] = {"memory": kept_mib(observation)}
+        division = divide(observation, order, lambda _: sharers, state, RESOURCES, without, kept)
         _share_disk_again(division, diskless, state)
         turn = _Round(observation, _without_the_gone(state, observation), division, tests)
         came, refused = _newcomers(order, state.wanted), 0
