@@ -88,6 +88,25 @@ def test_no_best_effort_job_one_service_and_eight(policy: str, count: int) -> No
     assert (node.decision.infeasible is None) is (policy not in ("ombm", "ombm_classic"))
 
 
+def silent(node: ToyNode) -> None:
+    """From now on nobody's latency is measured."""
+    for tenant in node.tenants:
+        tenant.measured = False
+
+
+@pytest.mark.parametrize("policy", [name for name in policy_names() if name != "random"])
+def test_a_service_without_a_latency_keeps_what_it_has(policy: str) -> None:
+    node = ToyNode(demo_tenants(), policy=policy, seed=2)
+    node.run(150 if policy == "clite" else 5)  # what clite measures in a search is no allocation to keep
+    silent(node)
+    node.run(1)  # one decision is under way
+    before = node.decision.partition
+    node.run(60)
+    for tenant in node.tenants[:3]:
+        assert node.decision.partition.cores_of(tenant.name) >= before.cores_of(tenant.name)
+        assert node.decision.partition.ways_of(tenant.name) >= before.ways_of(tenant.name)
+
+
 @pytest.mark.parametrize("policy", ["even", "parties"])
 def test_more_services_than_ways_is_infeasible_and_all_share_the_ways(policy: str) -> None:
     node = ToyNode([Tenant(name, load=1.0) for name in NAMES], ways=4, policy=policy)

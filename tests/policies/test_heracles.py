@@ -166,6 +166,15 @@ def test_cores_grow_with_slack_above_a_tenth_and_memory_traffic_to_spare() -> No
     assert state.phase == "ways"
 
 
+def test_a_service_without_a_latency_loses_neither_cache_nor_cores() -> None:
+    silent = lc("a", None)
+    for phase in ("ways", "cores"):
+        now = parts(15, 15, rest=("job",))
+        found, state, _ = step([silent, be()], now, after(now, "top", "grow", phase=phase))
+        assert own(found) == (15, 15)
+        assert state.phase == phase
+
+
 def test_too_much_memory_traffic_takes_the_cores_that_make_it() -> None:
     now = parts(10, 15, rest=("job",))
     services = [lc("a", 5.0, bandwidth_gbps=6.5), be(bandwidth_gbps=85.0)]  # 15 above 76.5, 8.5 a core

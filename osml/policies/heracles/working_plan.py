@@ -187,6 +187,8 @@ class Round:
         grown, self.before_gbps, self.growth = self.growth, gbps, None
         if self.over(gbps) or self.was_wrong(grown, gbps) or not self.growing:
             return
+        if self.lc.slack is None:  # nobody would notice what it loses
+            return
         if self.phase == "ways" and (self.over_by(gbps, rise) > 0 or not self.give("ways", gbps)):
             self.phase = "cores"
         elif self.phase == "cores":
