@@ -224,6 +224,12 @@ def test_the_network_is_adjusted_for_all_and_beside_one_traded_resource() -> Non
     assert found.cores_of("a") == 5
 
 
+def test_without_a_latency_only_the_network_changes_and_the_reason_says_so() -> None:
+    found, _, text = decided([lc("a", None, network_mbps=2900.0), lc("b", 9.0), JOB])
+    assert found.knobs["a"] == replace(START.knobs["a"], network_mbps=3500)
+    assert "a: no p99 was measured in this interval; its cores, ways, frequency, memory, disk do not change" in text
+
+
 def test_a_link_that_is_used_up_is_said() -> None:
     full = parts(a=knobs(20, mbps=5000), b=knobs(20, mbps=4500), job=knobs(20, mbps=500))
     services = [lc("a", 9.0, network_mbps=4800.0), lc("b", 9.0, network_mbps=4000.0), JOB]

@@ -173,11 +173,17 @@ class _Round:
         self.reasons: list[Reason] = []
         for name in self.services:
             if name not in self.slack:
-                self.say(f"{name}: {latency_text(self.services[name])}; its resources do not change", name)
+                self.say(f"{name}: {latency_text(self.services[name])}; {self.kept_text()}", name)
 
     def say(self, text: str, service: str | None = None, resource: Resource | None = None, change: int = 0) -> None:
         """Add a reason."""
         self.reasons.append(Reason(text=text, service=service, resource=resource, change=change))
+
+    def kept_text(self) -> str:
+        """What does not change without a latency; the network follows the traffic."""
+        if "network" not in self.division.holdings:
+            return "its resources do not change"
+        return f"its {', '.join([*self.wheels.compute, *self.wheels.storage])} do not change"
 
     def start_again(self, came: list[str]) -> None:
         """Equal parts for everybody: the paper has no other start, and nothing to judge is left of what was before."""
