@@ -13,6 +13,7 @@ from osml.allocation.limits import (
     budgets,
     can_isolate,
     common_parts,
+    core_units,
     shared_in_words,
     with_least,
     without_operator_minimums,
@@ -40,8 +41,8 @@ class Resumable(Protocol):
 class Division:
     """Holdings of all resources that can be divided, during one decision."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = list(names)
+    def __init__(self, names: Sequence[str], core_units: int = 1) -> None:
+        self.names, self.core_units = list(names), core_units
         self.holdings: dict[Resource, Holding] = {}
         self.common: dict[Resource, list[tuple[list[str], int]]] = {}  # can't be divided: owners and units of regions
         self.clocks: Clocks | None = None
@@ -55,16 +56,22 @@ class Division:
         """What can be moved."""
         return [*self.holdings, *(["frequency"] if self.clocks is not None else [])]
 
-    def move(self, resource: Resource, giver: str, taker: str) -> bool:
-        """Move one unit; False (and nothing moved) where that is not legal. Clock comes from and goes to the pool."""
+    def move(self, resource: Resource, giver: str, taker: str, units: int | None = None) -> int:
+        """Move one unit, of slices one core, or so many `units`; where that is too much, what the limits allow.
+
+        Returns how many were moved. Clock comes from and goes to the pool.
+        """
         if resource == "frequency":
-            return self._clock(giver, taker)
-        holding = self.holdings.get(resource)
-        after = None if holding is None else holding.moved(giver, taker)
-        if after is None:
-            return False
-        self.holdings[resource] = after
-        return True
+            return int(self._clock(giver, taker))
+        holding, most = self.holdings.get(resource), units
+        if most is None:
+            most = self.core_units if resource == "cores" else 1
+        for count in range(most if holding is not None else 0, 0, -1):
+            after = None if holding is None else holding.moved(giver, taker, count)
+            if after is not None:
+                self.holdings[resource] = after
+                return count
+        return 0
 
     def partition(self) -> Partition:
         """The division as regions, throttles and knobs."""
@@ -98,6 +105,11 @@ class Division:
             return False
         self.clocks = after
         return True
+
+
+def count_text(units: int, kind: str = "") -> str:
+    """A number of units in words."""
+    return f"{units} {kind}unit" + ("s" if units != 1 else "")
 
 
 def same_division(applied: Partition | None, wanted: Partition | None) -> bool:
@@ -144,7 +156,7 @@ def divide(
     """
     names = [service.name for service in observation.services]
     lc = frozenset(service.name for service in observation.services if service.kind == "lc")
-    division = Division(names)
+    division = Division(names, core_units(observation.platform))
     division.started = state.wanted is None
     division.from_wanted = not division.started and observation.partition is None
     for budget in budgets(observation, resources):

@@ -40,10 +40,6 @@ class Holding(NamedTuple):
         """Units of the pool that its sharers use: all of it, up to the smallest of their limits; the rest is idle."""
         return min([self.pool, *(self.limits[name].most for name in self.sharers)]) if self.sharers else 0
 
-    def amount(self, owner: str) -> int:
-        """What a service owns alone, or the pool."""
-        return self.pool if owner == POOL else self.own.get(owner, 0)
-
     def moved(self, giver: str, taker: str, units: int = 1) -> Holding | None:
         """The holding after a transfer; None where it would break a limit (or nothing is left to give)."""
         own = dict(self.own)

@@ -52,6 +52,11 @@ class Budget(NamedTuple):
     scale: Scale | None = None
 
 
+def core_units(platform: Platform) -> int:
+    """Units of one core: more than one where slices of CPU time are handed out."""
+    return max(1, round(min(1 / platform.core_quantum, platform.cores)))
+
+
 def budgets(observation: Observation, resources: Sequence[Resource] = CORES_AND_WAYS) -> list[Budget]:
     """Those of the resources that this node can divide, in that order. A clock is not divided: each has its own."""
     found = [_budget(resource, observation) for resource in resources]

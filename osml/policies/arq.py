@@ -20,7 +20,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from osml.allocation.division import Division, divide, not_applied
+from osml.allocation.division import Division, count_text, divide, not_applied
 from osml.allocation.holding import POOL
 from osml.allocation.limits import Budget
 from osml.allocation.policy import Plan, latency_text
@@ -38,11 +38,12 @@ RESOURCES: tuple[Resource, ...] = ("cores", "ways", "mba")
 
 
 class Adjustment(Struct, frozen=True):
-    """One unit that was moved; regions are named by their service, the shared one is ""."""
+    """Units (one, of slices one core) that were moved; regions are named by their service, the shared one is ""."""
 
     victim: str
     beneficiary: str
     resource: Resource
+    units: int = 1
 
 
 class ArqState(Struct, frozen=True):
@@ -177,7 +178,8 @@ class _Round:
             if last.beneficiary != POOL and self.e_s >= before.e_s > 0:  # 0 can't fall
                 self.turn[f"{last.victim}>{last.beneficiary}"] = self.after(last.resource)
             return False
-        if not self.division.move(last.resource, last.beneficiary, last.victim):
+        units = self.division.move(last.resource, last.beneficiary, last.victim, last.units)
+        if not units:
             return False
         self.turn[f"{last.victim}>{last.beneficiary}"] = self.after(last.resource)
         ban = f"the next resource is {words(self.after(last.resource))}"
@@ -186,10 +188,10 @@ class _Round:
             ban = f"{last.victim} keeps its resources for {BAN_S:g} s"
         what = f"{words(last.resource)} from {label(last.victim)} to {label(last.beneficiary)}"
         self.say(
-            f"the last step is cancelled: 1 unit of {what} raised E_S from {before.e_s:.3f} to {self.e_s:.3f}; {ban}",
+            f"the last step is cancelled: {count_text(units)} of {what} raised E_S from {before.e_s:.3f} to {self.e_s:.3f}; {ban}",
             last.beneficiary or last.victim,
             last.resource,
-            -1 if last.beneficiary else 1,
+            -units if last.beneficiary else units,
         )
         return True
 
@@ -236,18 +238,20 @@ class _Round:
             # The shared region of one service alone is that service's: nothing would change.
             if {victim, beneficiary} == {POOL, *self.division.holdings[resource].sharers}:
                 continue
-            if not self.division.move(resource, victim, beneficiary):
+            units = self.division.move(resource, victim, beneficiary)
+            if not units:
                 continue
             self.turn[key] = resource
-            self.last = Adjustment(victim, beneficiary, resource)
+            self.last = Adjustment(victim, beneficiary, resource, units)
+            amount = count_text(units, "isolated ")
             if beneficiary == POOL:
                 why = f"its remaining tolerance {self.tolerance[victim]:.2f} is above {VICTIM_TOLERANCE:g}"
-                what = f"{victim} gives 1 isolated unit of {words(resource)} to the shared region"
-                self.say(f"{what}: {why}", victim, resource, -1)
+                what = f"{victim} gives {amount} of {words(resource)} to the shared region"
+                self.say(f"{what}: {why}", victim, resource, -units)
             else:
                 why = latency_text(self.services[beneficiary])
-                what = f"{beneficiary} gets 1 isolated unit of {words(resource)} from {label(victim)}"
-                self.say(f"{what}: {why}", beneficiary, resource, 1)
+                what = f"{beneficiary} gets {amount} of {words(resource)} from {label(victim)}"
+                self.say(f"{what}: {why}", beneficiary, resource, units)
             return True
         return False
 

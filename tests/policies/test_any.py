@@ -1,5 +1,7 @@
 """What holds for every policy, whatever it is shown."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,7 +10,7 @@ from msgspec.structs import replace
 from osml.decide.decide import decide
 from osml.decide.registry import load_policy, policy_names
 from osml.decide.state import open_state, seal_state
-from osml.domain import Observation, Outcome, Platform, partition_error
+from osml.domain import Latency, Observation, Outcome, Partition, Platform, Region, Service, partition_error
 from osml.policies.arq import ArqState
 from osml.policies.parties.policy import PartiesState
 from tests.kit.strategies import NAMES, platforms, tenants
@@ -125,6 +127,42 @@ def test_slices_of_cpu_time_without_cache_partitioning_are_divided_too(policy: s
     assert node.steps_to_converge() is not None
     assert node.decision is not None
     assert all(a.cpu_quota is not None and a.cpus is None for a in node.decision.assignments)
+
+
+@pytest.mark.parametrize("policy", ["parties", "arq", "clite", "heracles"])
+def test_slices_are_moved_in_whole_cores_where_the_limits_let_them(policy: str) -> None:
+    tenants = [Tenant("redis", load=40.0), Tenant("nginx", load=95.0), Tenant("stress", load=0, kind="be")]
+    node = ToyNode(tenants, cores=360, ways=20, quantum=0.1, policy=policy, seed=1)
+    node.run(60)
+    moved = 0
+    for before, after in pairwise(node.history):
+        for tenant in tenants:
+            change = after.partition.cores_of(tenant.name) - before.partition.cores_of(tenant.name)
+            assert change % 10 == 0
+            moved += change != 0
+    assert moved > 0
+
+
+def test_a_step_of_less_than_a_core_to_a_limit_is_taken_back_as_it_was() -> None:
+    """PARTIES, 6 units from the least: down to it, and after a miss the same 6 again."""
+    platform = Platform("p", 40, "0-3", core_quantum=0.1)
+    before = Partition([Region(["a"], 7), Region(["b"], 20), Region(["job"], 13)])
+    less = Partition([Region(["a"], 1), Region(["b"], 20), Region(["job"], 19)])
+    job = Service("job", "be")
+    policy = load_policy("parties")
+
+    def decided(p99_ms: float, partition: Partition, state: PartiesState) -> tuple[Partition, PartiesState]:
+        services = [
+            Service(name, "lc", 10.0, latency=Latency(p99_ms=ms)) for name, ms in (("a", p99_ms), ("b", 9.0))
+        ]
+        seen = Observation("n", 1, 10.0, 1.0, platform, [*services, job], partition=partition)
+        plan, state = policy.decide(seen, state)
+        return plan.partition, state
+
+    found, state = decided(2.0, before, PartiesState(seed=0, wanted=before, time_s=9.0))
+    assert found == less
+    found, _ = decided(11.0, less, state)
+    assert found == before
 
 
 def test_a_target_that_changes_in_mid_run_is_followed() -> None:

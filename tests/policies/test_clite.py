@@ -341,13 +341,16 @@ def test_neighbours_are_legal_and_differ_by_one_move(seed: int, part: int | None
     assert part is None or not changed[:, :, part].any()
 
 
-def test_the_model_is_a_gaussian_process_with_a_matern_kernel_and_truncated_expected_improvement() -> None:
+def test_the_model_is_a_gaussian_process_with_a_matern_kernel_and_truncated_expected_improvement(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(surrogate, "LENGTH_SCALES", (0.3,))
     rng = np.random.default_rng(3)
     known, scores, asked = rng.random((12, 4)), rng.random(12), rng.random((5, 4))
     model = Surrogate(known, scores)
 
     def matern(x: np.ndarray, y: np.ndarray) -> np.ndarray:  # the general formula, not the closed form of nu = 5/2
-        r = np.linalg.norm(x[:, None] - y[None], axis=2) / model.length_scale * 5**0.5 + 1e-12
+        r = np.linalg.norm(x[:, None] - y[None], axis=2) / 0.3 * 5**0.5 + 1e-12
         return 2 ** (1 - 2.5) / gamma(2.5) * r**2.5 * kv(2.5, r)
 
     inverse = np.linalg.inv(matern(known, known) + model.noise * np.eye(12))

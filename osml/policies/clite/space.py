@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from osml.allocation.compositions import Cut, Units, cut_of, draw_cuts, with_parts
 from osml.allocation.division import Division
 from osml.allocation.fair import equal_split
-from osml.allocation.holding import POOL
+from osml.allocation.holding import POOL, Holding
 from osml.allocation.limits import Limits
 
 STEPS = (1, 2, 4)  # units that a neighbour differs by
@@ -98,13 +98,26 @@ class Space:
 
 def space_of(division: Division) -> Space:
     """The points that a division could take, resource by resource in its order."""
-    return Space([cut_of(holding) for holding in division.holdings.values()])
+    return Space([_cut(division, holding)[0] for holding in division.holdings.values()])
 
 
 def take_up(division: Division, point: Units) -> None:
     """Let the division be what the point says."""
-    for (resource, holding), units in zip(division.holdings.items(), point, strict=True):
-        division.holdings[resource] = with_parts(holding, cut_of(holding), units.tolist())
+    for (resource, holding), counts in zip(division.holdings.items(), point, strict=True):
+        cut, units = _cut(division, holding)
+        division.holdings[resource] = with_parts(holding, cut, (counts * units).tolist())
+
+
+def _cut(division: Division, holding: Holding) -> tuple[Cut, int]:
+    """The cuts of a holding, and how many of its units one of theirs is.
+
+    Slices of CPU time are cut in whole cores where the limits let them; what is left over is the pool's.
+    """
+    cut, units = cut_of(holding), division.core_units if holding.resource == "cores" else 1
+    least, most = [-(-count // units) for count in cut.least], [count // units for count in cut.most]
+    whole = Cut(cut.parts, cut.total // units, least, most)
+    fits = sum(least) <= whole.total <= sum(most) and all(low <= high for low, high in zip(least, most, strict=True))
+    return (whole, units) if fits else (cut, 1)
 
 
 def part_label(part: str, jobs: Sequence[str]) -> str:

@@ -46,7 +46,7 @@ class Surrogate:
         kernel: Any = Matern(nu=2.5) + WhiteKernel()
         self._model: Any = GaussianProcessRegressor(kernel, optimizer=optimizer)
         self._model.fit(points, (scores - self._mean) / self._scale)
-        self.length_scale, self.noise = np.exp(self._model.kernel_.theta).tolist()
+        self.noise = float(np.exp(self._model.kernel_.theta[1]))
 
     def expected_improvement(self, points: Floats) -> Floats:
         """By how much each point is expected to beat the best score so far, shape (n,).

@@ -78,20 +78,16 @@ class BestEffort:
             return
         giver, taker = (self.lc, POOL) if units > holding.pool else (POOL, self.lc)
         for _ in range(abs(units - holding.pool)):
-            if not self.division.move(resource, giver, taker):
+            if not self.division.move(resource, giver, taker, 1):
                 return
 
     def grow(self, resource: Resource) -> bool:
         """One way, or one core in as many units as it has; False where nothing could be moved."""
-        units = self.core_units if resource == "cores" else 1
-        return sum(self.division.move(resource, self.lc, POOL) for _ in range(units)) > 0
+        return self.division.move(resource, self.lc, POOL) > 0
 
     def shrink(self, resource: Resource, units: int) -> int:
         """Give up to so many units back; returns how many it was."""
-        for given in range(units):
-            if not self.division.move(resource, POOL, self.lc):
-                return given
-        return max(0, units)
+        return self.division.move(resource, POOL, self.lc, max(0, units))
 
     def turn_clock(self, rungs: int) -> bool:
         """All of best effort so many rungs faster or slower; False where nobody's clock could be moved."""
@@ -109,8 +105,8 @@ class BestEffort:
 
     @property
     def core_units(self) -> int:
-        """Units of one core: more than one where slices of CPU time are handed out."""
-        return max(1, round(1 / self.platform.core_quantum))
+        """Units of one core."""
+        return self.division.core_units
 
     def gbps_per_unit(self) -> float:
         """Memory traffic of best effort for each core unit that it has."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from osml.allocation.division import Division, divide, not_applied
+from osml.allocation.division import Division, count_text, divide, not_applied
 from osml.allocation.holding import POOL, fair_holding
 from osml.allocation.policy import Plan, latency_text
 from osml.allocation.refusals import refusals, stuck
@@ -41,12 +41,13 @@ DOWNSIZE_PAUSE_S = 30.0
 
 
 class Trial(Struct, frozen=True):
-    """The last adjustment, which the next observation judges. `other` gave (up) or received (down) the unit."""
+    """The last adjustment, which the next observation judges. `other` gave (up) or received (down) the `units`."""
 
     service: str
     action: Action
     other: str
     latency_ms: float
+    units: int = 1
 
 
 class PartiesState(Struct, frozen=True):
@@ -66,7 +67,7 @@ class PartiesState(Struct, frozen=True):
 
 
 class Parties:
-    """One adjustment of one unit of one resource in an interval, guided by slack alone."""
+    """One adjustment of one unit (of slices: one core) of one resource in an interval, guided by slack alone."""
 
     name = "parties"
     version = 2
@@ -209,7 +210,7 @@ class _Round:
             if latency_ms >= trial.latency_ms:
                 self.advance(name, trial.action)
                 self.say(
-                    f"{name}: 1 more unit of {resource} did not help ({latency_ms:.4g} ms, before "
+                    f"{name}: {count_text(trial.units, 'more ')} of {resource} did not help ({latency_ms:.4g} ms, before "
                     f"{trial.latency_ms:.4g} ms); the next resource is {self.wheels.actions[name].resource}",
                     name,
                 )
@@ -218,14 +219,15 @@ class _Round:
             return False
         self.advance(name, trial.action)
         self.paused_until_s[name] = self.now_s + DOWNSIZE_PAUSE_S
-        if not self.division.move(resource, trial.other, name):
+        units = self.division.move(resource, trial.other, name, trial.units)
+        if not units:
             return False
         self.say(
-            f"{name} gets 1 unit of {resource} back from {self.label(trial.other)}: "
+            f"{name} gets {count_text(units)} of {resource} back from {self.label(trial.other)}: "
             f"{latency_text(self.services[name])}; it is not downsized for {DOWNSIZE_PAUSE_S:g} s",
             name,
             resource,
-            1,
+            units,
         )
         return True
 
@@ -273,16 +275,17 @@ class _Round:
         """Move one unit to the service from the pool, or from the LC service with the largest slack that can give."""
         victims = sorted((v for v in self.slack if v != name), key=lambda v: (-self.slack[v], v))
         for victim in (POOL, *(self.memory.victims(victims) if resource == "memory" else victims)):
-            if not self.division.move(resource, victim, name):
+            units = self.division.move(resource, victim, name)
+            if not units:
                 continue
             action = Action("up", resource)
             self.wheels.land(name, action)
             if victim != POOL and self.wheels.actions.get(victim) == action:
                 self.advance(victim, action)  # no ping-pong over one resource
-            self.try_out(name, action, victim)
+            self.try_out(name, action, victim, units)
             source = "" if resource == "frequency" else f" from {self.label(victim)}"
-            text = f"{name} gets 1 unit of {resource}{source}: {latency_text(self.services[name])}"
-            self.say(text, name, resource, 1)
+            text = f"{name} gets {count_text(units)} of {resource}{source}: {latency_text(self.services[name])}"
+            self.say(text, name, resource, units)
             return True
         return False
 
@@ -291,16 +294,17 @@ class _Round:
         for resource in self.wheels.path(name, "down", storage_short=self.memory.short(name)):
             if resource == "memory" and not self.memory.may_lose(name):
                 continue
-            if self.division.move(resource, name, POOL):
+            units = self.division.move(resource, name, POOL)
+            if units:
                 action = Action("down", resource)
                 self.wheels.land(name, action)
-                self.try_out(name, action, POOL)
+                self.try_out(name, action, POOL, units)
                 target = "" if resource == "frequency" else f" to {self.label(POOL)}"
                 text = (
-                    f"{name} gives 1 unit of {resource}{target}: "
+                    f"{name} gives {count_text(units)} of {resource}{target}: "
                     f"its slack {self.slack[name]:.2f} is above {DOWNSIZE_SLACK:g}"
                 )
-                self.say(text, name, resource, -1)
+                self.say(text, name, resource, -units)
                 return True
         return False
 
@@ -308,9 +312,9 @@ class _Round:
         """The next state of the service's wheel."""
         self.wheels.advance(name, action, storage_short=self.memory.short(name))
 
-    def try_out(self, name: str, action: Action, other: str) -> None:
+    def try_out(self, name: str, action: Action, other: str, units: int) -> None:
         """Remember the adjustment, for the next observation to judge."""
-        self.trial = Trial(name, action, other, self.services[name].latency_ms or 0.0)
+        self.trial = Trial(name, action, other, self.services[name].latency_ms or 0.0, units)
 
     def label(self, owner: str) -> str:
         """A victim or recipient in words."""
