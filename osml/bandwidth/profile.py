@@ -42,9 +42,9 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     """A service on a platform, beside STREAM on all other cores.
 
     `method` is how the samples were chosen: "classic" (algorithm 1; predictions by straight lines, as in the paper) or
-    "adaptive" (predictions along equal latencies). It was profiled on `cores` units with `ways` of the cache, and
-    `peak_gbps` is the bandwidth of the machine. Lines ascend by bandwidth. `run_s` is the length of one measurement in
-    seconds, from which adaptive predictions tell a backlog; None where it is not known.
+    "adaptive" (predictions along equal latencies). It was profiled on `cores` units of `core_quantum` logical CPUs with
+    `ways` of the cache, and `peak_gbps` is the bandwidth of the machine. Lines ascend by bandwidth. `run_s` is the
+    length of one measurement in seconds, from which adaptive predictions tell a backlog; None where it is not known.
     """
 
     service: Annotated[str, Meta(min_length=1, max_length=63)]
@@ -58,6 +58,7 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     simulated: bool
     source: _Text = ""
     run_s: Annotated[float, Meta(gt=0, le=1e6)] | None = None
+    core_quantum: Annotated[float, Meta(ge=1e-3, le=1e3)] = 1.0
     schema: Literal["osml/bandwidth-profile/v1"] = "osml/bandwidth-profile/v1"
 
     @property
@@ -69,6 +70,10 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     def most_qps(self) -> float:
         """The highest rate that every line covers."""
         return min(line.points[-1].qps for line in self.lines)
+
+    def units(self, core_quantum: float) -> int:
+        """As many CPUs as were profiled, in units of `core_quantum` logical CPUs."""
+        return max(1, round(min(self.cores * self.core_quantum / core_quantum, 1e9)))
 
     @property
     def profilings(self) -> int:

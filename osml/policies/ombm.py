@@ -110,6 +110,12 @@ class Ombm:
             known = library.platforms_of(service.name)
             there = f"there are profiles for {', '.join(known)}" if known else "no platform has one"
             return f"ombm has no bandwidth profile of '{service.name}' on '{platform.id}' ({there}); make one"
+        measured = predictor.profile.percentile
+        if measured != service.percentile:
+            return (
+                f"ombm has a bandwidth profile of '{service.name}' for its {measured}, but its target is for "
+                f"{service.percentile}; make one with --percentile {service.percentile}"
+            )
         jobs = [other for other in observation.services if other.kind == "be"]
         divided = _regions(observation, service, jobs, predictor.profile)
         if isinstance(divided, str):
@@ -282,7 +288,7 @@ def _regions(
     notes: list[str] = []
     for budget in budgets(observation):
         resource = budget.resource
-        profiled = profile.cores if resource == "cores" else profile.ways
+        profiled = profile.units(observation.platform.core_quantum) if resource == "cores" else profile.ways
         if not profiled:
             continue
         obstacle = can_isolate(budget, 2, 1 + len(jobs), observation.platform.max_groups) if jobs else None

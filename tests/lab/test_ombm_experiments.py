@@ -235,7 +235,7 @@ def test_profiles_that_can_not_be_made_are_refused(tmp_path, arguments, sentence
     assert not (tmp_path / "x.json").exists()
 
 
-LIVE = ["--rates", "100,1000", "--peak-gbps", "20", "--platform", "mine", "--cores", "2"]
+LIVE = ["--rates", "100,1000", "--peak-gbps", "20", "--platform", "mine", "--cores", "2", "--core-quantum", "0.5"]
 
 
 def test_a_live_service_is_profiled_by_the_operators_command(tmp_path):
@@ -248,6 +248,7 @@ def test_a_live_service_is_profiled_by_the_operators_command(tmp_path):
     assert made.exit_code == 0, made.exception
     profile = load_profile(file)
     assert (profile.simulated, profile.profilings, profile.cores, profile.platform) == (False, 9, 2, "mine")
+    assert profile.core_quantum == 0.5
 
 
 def test_a_live_profile_whose_command_failed_once_goes_on(tmp_path):

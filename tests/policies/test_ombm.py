@@ -222,6 +222,15 @@ def test_a_rate_far_beyond_the_profile_gets_everything_and_says_so():
     assert "the rate is above the profile" in plan.infeasible.message
 
 
+def test_profiled_cores_are_given_in_the_units_of_the_platform():
+    slices = replace(NODE, cores=40, core_quantum=0.1)
+    plan, _ = Ombm(LIBRARY).decide(seeing([web(), *JOBS], slices), OmbmState())
+    assert (plan.partition.cores_of("web"), plan.partition.cores_of("zip")) == (10, 30)
+    halves = ProfileLibrary([replace(PROFILE, method="adaptive", cores=3, core_quantum=0.5)])
+    plan, _ = Ombm(halves).decide(seeing([web(), *JOBS], slices), OmbmState())
+    assert plan.partition.cores_of("web") == 15
+
+
 @pytest.mark.parametrize(
     ("services", "platform", "sentence"),
     [
@@ -231,6 +240,8 @@ def test_a_rate_far_beyond_the_profile_gets_everything_and_says_so():
         ([web(), *JOBS], replace(NODE, id="q"), "no bandwidth profile of 'web' on 'q' (there are profiles for p)"),
         ([web(name="shop"), *JOBS], NODE, "no platform has one"),
         ([web(), *JOBS], replace(NODE, bandwidth_gbps=None, mba=MbaRange(10, 100, 10)), "run calibrate-mba"),
+        ([web(percentile="p50"), *JOBS], NODE, "for its p99, but its target is for p50; make one"),
+        ([web(), *JOBS], replace(NODE, cores=9, core_quantum=0.1), "9 cores for 'web' leave 0, but the jobs need 1"),
         ([web(min_cores=3, max_cores=3), replace(JOBS[0], min_cores=2)], NODE, "the jobs need 2"),
     ],
 )

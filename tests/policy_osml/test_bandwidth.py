@@ -125,6 +125,14 @@ def test_a_profile_holds_for_as_many_cores_and_ways_and_for_its_percentile_only(
     assert split(KNOWN, p95)[0] == plain
 
 
+def test_profiled_cores_are_compared_in_the_units_of_the_platform():
+    slices = replace(NODE, cores=80, core_quantum=0.1)
+    for units, holds in ((19, False), (20, True), (30, True), (31, False)):
+        cells = Partition([Region(["web"], units, 6), Region(["db"], 30, 6), Region(["sort", "zip"], 19, 4)])
+        found = split(KNOWN, cells=cells, platform=slices)[0]
+        assert (found != split(NOTHING, cells=cells, platform=slices)[0]) is holds
+
+
 def test_beyond_the_profile_and_below_any_tail_of_it_model_a_says_it():
     plain = split(NOTHING)[0]
     for web in (service("web", qps=5000.0), service("web", target_ms=1.0, p99_ms=0.9), service("web", target_ms=1.0)):

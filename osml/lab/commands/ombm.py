@@ -70,6 +70,9 @@ def profile_command(
     run_s: Annotated[float, typer.Option(help="Seconds of one live measurement.")] = 60.0,
     peak_gbps: Annotated[float | None, typer.Option(help="Bandwidth of the live machine.")] = None,
     cores: Annotated[int, typer.Option(min=1, help="Core units of the service.")] = 1,
+    core_quantum: Annotated[
+        float, typer.Option(min=1e-3, max=1e3, help="Live: logical CPUs of a core unit, as the agent tells.")
+    ] = 1.0,
     ways: Annotated[
         int | None, typer.Option(min=0, help="Cache ways of the service; default: half of all, live 0 (not divided).")
     ] = None,
@@ -100,7 +103,7 @@ def profile_command(
         else:
             if low_high is None or peak_gbps is None or not (math.isfinite(peak_gbps) and peak_gbps > 0):
                 raise InputError("--measure needs --rates LOW,HIGH and --peak-gbps above 0")
-            setting = LiveSetting(service, platform, peak_gbps, low_high, cores, ways or 0, percentile)
+            setting = LiveSetting(service, platform, peak_gbps, low_high, cores, ways or 0, percentile, core_quantum)
             options = {
                 "samples_gbps": samples, "exit_share": exit_threshold, "profilings": profilings, "method": method,
                 "command": measure, "run_s": run_s, "setting": asdict(setting),

@@ -122,6 +122,7 @@ class LiveSetting:
     cores: int
     ways: int
     percentile: str
+    core_quantum: float = 1.0
 
 
 def profile_live(
@@ -154,5 +155,6 @@ def profile_live(
         lines=lines,
         simulated=False,
         run_s=profiler.run_s,
+        core_quantum=setting.core_quantum,
         source=f"{profiler.measured} runs of {profiler.run_s:g} s by '{profiler.command}'"[:500],
     )

@@ -118,10 +118,11 @@ def _profile_of(facts: Facts, service: Service, partition: Partition, library: P
         return None
     profile = predictor.profile
     cores, ways = partition.cores_of(service.name), partition.ways_of(service.name)
+    units = profile.units(facts.observation.platform.core_quantum)
     divided = facts.node.has_ways and profile.ways > 0
-    if profile.percentile != service.percentile or cores < profile.cores or (divided and ways < profile.ways):
+    if profile.percentile != service.percentile or cores < units or (divided and ways < profile.ways):
         return None
-    large = cores > math.ceil(_LARGER * profile.cores) or (divided and ways > math.ceil(_LARGER * profile.ways))
+    large = cores > math.ceil(_LARGER * units) or (divided and ways > math.ceil(_LARGER * profile.ways))
     return _Holding(predictor, large)
 
 
