@@ -6,7 +6,7 @@
 | one region of all cores and ways | "if the current core is running a non-real-time process, [it] preempts" it |
 | equal priorities among LC services | "the operating system's round-robin scheduling strategy" |
 
-As with `unmanaged`, the operator's limits do not apply: everybody may use everything.
+As with `unmanaged`, an operator's maximum can't be kept: the agent refuses such a decision.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from osml.allocation.policy import Plan
 from osml.domain import Knobs, Observation, Reason
-from osml.policies.unmanaged import shared_by_all
+from osml.policies.unmanaged import beyond_limits, shared_by_all
 
 PRIORITY = 10  # of 1..99; only that it is above 0 (normal tasks) matters
 
@@ -30,6 +30,7 @@ class LcFirst:
 
     name = "lc_first"
     version = 1
+    whole_node = True
     State = LcFirstState
 
     def initial(self, observation: Observation, seed: int) -> LcFirstState:
@@ -53,8 +54,8 @@ def prioritised(observation: Observation, knobs: Knobs, name: str) -> Plan:
             f"{name}: {shared} without priorities: this node can't set real-time priorities "
             "(platform.realtime is false)"
         )
-        return Plan(partition, [Reason(text=text)])
+        return Plan(partition, [Reason(text=text)], beyond_limits(observation))
     quantum = "" if knobs.slice_ms is None else f", in turns of {knobs.slice_ms:g} ms"
     first = f"these run before all others: {', '.join(lc) or 'none'} (priority {knobs.realtime_priority}{quantum})"
     partition = replace(partition, knobs=dict.fromkeys(lc, knobs))
-    return Plan(partition, [Reason(text=f"{name}: {shared}; {first}")])
+    return Plan(partition, [Reason(text=f"{name}: {shared}; {first}")], beyond_limits(observation))

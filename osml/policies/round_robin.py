@@ -30,6 +30,7 @@ class RoundRobin:
 
     name = "round_robin"
     version = 1
+    whole_node = True
     State = RoundRobinState
 
     def initial(self, observation: Observation, seed: int) -> RoundRobinState:

@@ -20,6 +20,7 @@ from tests.kit.strategies import NAMES, knob_ranges, platforms, tenants
 from tests.placement.two_domains import answered, be, homes, lc, observation, platform
 
 MAX_STATE = 131_072
+SHARE_ALL = {"unmanaged", "lc_first", "round_robin"}
 AMD = [board_platform(catalogs.platform(name), 1) for name in ("epyc-7763", "epyc-7742")]
 
 
@@ -142,7 +143,11 @@ def test_with_one_domain_all_is_as_without_domains(policy: str, node: Platform, 
         assert decisions[0] == decisions[1]
 
 
-@pytest.mark.parametrize("policy", [name for name in policy_names() if name != "unmanaged"])
+def test_just_the_policies_that_share_everything_decide_for_the_whole_node() -> None:
+    assert {name for name in policy_names() if decides_whole_node(load_policy(name))} == SHARE_ALL
+
+
+@pytest.mark.parametrize("policy", [name for name in policy_names() if name not in SHARE_ALL])
 def test_each_domain_is_decided_for_as_a_node_of_its_own(policy: str) -> None:
     services = [lc("a", 3.0), lc("b", 2.0), be("x", 1.0)]
     seen = observation(services, policy=policy)

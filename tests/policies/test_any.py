@@ -16,7 +16,7 @@ from osml.policies.parties.policy import PartiesState
 from tests.kit.strategies import NAMES, platforms, tenants
 from tests.kit.toy_node import Tenant, ToyNode, demo_tenants
 
-SHARE_ALL = {"unmanaged", "lc_first", "round_robin"}  # limits of the operator do not apply
+SHARE_ALL = {"unmanaged", "lc_first", "round_robin"}  # they can't keep a maximum, and say so
 
 
 @settings(max_examples=150, deadline=None)
@@ -56,6 +56,12 @@ def test_every_decision_is_legal_has_reasons_and_keeps_limits(
         assert decision.reasons
         assert all(reason.text for reason in decision.reasons)
         assert [a.service for a in decision.assignments] == names
+        if policy in SHARE_ALL:
+            limited = [s.name for s in services if s.max_cores is not None and s.max_cores < platform.cores]
+            if platform.ways is not None:
+                limited += [s.name for s in services if s.max_ways is not None and s.max_ways < platform.ways]
+            told = [] if decision.infeasible is None else decision.infeasible.services
+            assert set(told) == set(limited)
         for service in services if policy not in SHARE_ALL else ():
             cores, ways = decision.partition.cores_of(service.name), decision.partition.ways_of(service.name)
             # The agent refuses a decision above a maximum, so they hold where nothing fits, too.
@@ -70,6 +76,22 @@ def test_every_decision_is_legal_has_reasons_and_keeps_limits(
             partition, assignments = decision.partition, decision.assignments
         elif fate == "lost":
             partition, assignments = None, []
+
+
+@pytest.mark.parametrize("policy", sorted(SHARE_ALL))
+def test_what_the_agent_refuses_because_of_a_maximum_is_said(policy: str) -> None:
+    platform = Platform("p", 8, "0-7", ways=11, realtime=True)
+    services = [
+        Service("a", "lc", 10.0, max_cores=4, max_ways=3),
+        Service("b", "lc", 10.0, max_cores=8, max_ways=11),
+        Service("job", "be", max_ways=2),
+    ]
+    found = decide(Observation("n", 1, 10.0, 1.0, platform, services, policy=policy)).infeasible
+    assert found is not None
+    assert found.services == ["a", "job"]
+    assert "refuses to share everything: a has max_cores and max_ways, job has max_ways;" in found.message
+    free = [replace(service, max_cores=None, max_ways=None) for service in services]
+    assert decide(Observation("n", 1, 10.0, 1.0, platform, free, policy=policy)).infeasible is None
 
 
 @pytest.mark.parametrize("policy", policy_names())
