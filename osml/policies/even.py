@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from osml.allocation.division import not_applied
 from osml.allocation.fair import equal_split
 from osml.allocation.limits import (
     Budget,
@@ -22,7 +23,9 @@ from osml.domain import Infeasible, Observation, Partition, Reason, Region, Reso
 
 
 class EvenState(Struct, frozen=True):
-    """Nothing to remember."""
+    """The partition of the last decision."""
+
+    wanted: Partition | None = None
 
 
 class Even:
@@ -33,7 +36,7 @@ class Even:
     State = EvenState
 
     def initial(self, observation: Observation, seed: int) -> EvenState:
-        """Nothing to remember."""
+        """Nothing decided yet."""
         return EvenState()
 
     def decide(self, observation: Observation, state: EvenState) -> tuple[Plan, EvenState]:
@@ -64,8 +67,11 @@ class Even:
         regions += [Region(list(owners), c.get("cores", 0), c.get("ways", 0)) for owners, c in common.items()]
         partition = Partition([region for region in regions if region.cores or region.ways])
         reasons += [Reason(text=text) for text in short]
+        refused = None if state.wanted is None else not_applied(observation, state.wanted)
+        if refused is not None:
+            reasons.append(Reason(text=f"even: {refused}; the same parts are requested again"))
         infeasible = Infeasible(order, "; ".join(short)) if short else None
-        return Plan(partition, reasons, infeasible), state
+        return Plan(partition, reasons, infeasible), EvenState(partition)
 
 
 def _fitting(budget: Budget) -> tuple[Budget, list[str]]:

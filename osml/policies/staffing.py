@@ -19,8 +19,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from osml.allocation.apart import Counts, Parts, apart, parts_of
+from osml.allocation.division import not_applied
 from osml.allocation.fair import equal_split
 from osml.allocation.policy import Plan
+from osml.allocation.refusals import was_refused
 from osml.allocation.regions import owned_alone
 from osml.allocation.staffing import staffed_cpus
 from osml.domain import Infeasible, Observation, Partition, Reason, Resource, Service
@@ -29,6 +31,8 @@ INTERVALS = 5
 """So many intervals count in a mean."""
 ABSURD = 1e12
 """No measurement is higher than that, whatever its unit: means of finite numbers stay finite."""
+MOST_HALVINGS = 15
+"""Any way is one unit then."""
 STILL = 1.1
 """Cores stay as they are while they suit a use between u and so many times u: noise moves nothing."""
 FALLEN = 0.8
@@ -59,6 +63,7 @@ class StaffingState(Struct, frozen=True):
     """By service: CPU use, requests/s and latency over target of the last intervals, extra cores, ways.
 
     `passed_s`: until when those who gave to `taker` in vain are passed over. `since_s`: the last change of ways.
+    `halvings`: so often the way to the wanted cores is halved, because the agent refused a longer step.
     """
 
     usage: dict[str, list[float]] = {}
@@ -70,6 +75,7 @@ class StaffingState(Struct, frozen=True):
     taker: str = ""
     passed_s: dict[str, float] = {}
     since_s: float = 0.0
+    halvings: int = 0
     wanted: Partition | None = None
 
 
@@ -97,9 +103,13 @@ class Staffing:
         applied = _applied(observation, state, lc)
         state = _seen(observation, lc, state, grow=sum(applied.values()) < parts["cores"].room)
         own: dict[Resource, Counts] = {}
-        said = ""
+        said, obstacle = "", None if state.wanted is None else not_applied(observation, state.wanted)
+        if obstacle is not None and observation.partition is not None and was_refused(observation):
+            state = replace(state, halvings=min(state.halvings + 1, MOST_HALVINGS))
         if parts["cores"].kind == "each":
-            own["cores"] = parts["cores"].in_proportion(_wanted(observation, parts["cores"], applied, state))
+            wanted = parts["cores"].in_proportion(_wanted(observation, parts["cores"], applied, state))
+            own["cores"] = parts["cores"].in_proportion(_part_of_the_way(applied, wanted, state.halvings))
+            state = replace(state, halvings=0 if own["cores"] == wanted else state.halvings)
         if "ways" in parts and parts["ways"].kind == "each":
             equal = equal_split(parts["ways"].room, list(parts["ways"].limits), parts["ways"].limits)
             if self.climbs:
@@ -110,6 +120,7 @@ class Staffing:
         short = [obstacle for each in parts.values() for obstacle in each.obstacles]
         listed = ", ".join(f"{n} {partition.cores_of(n)} cores {partition.ways_of(n)} ways" for n in lc) or "jobs only"
         reasons = [Reason(text=f"{self.name}: {listed}{said}"), *(Reason(text=text) for text in short)]
+        reasons += [] if obstacle is None else [Reason(text=f"{self.name}: {obstacle}")]
         infeasible = Infeasible([s.name for s in observation.services], "; ".join(short)) if short else None
         return Plan(partition, reasons, infeasible), replace(state, ways=own.get("ways", {}), wanted=partition)
 
@@ -178,6 +189,17 @@ def _wanted(observation: Observation, cores: Parts, applied: Counts, state: Staf
         more = state.extra[name].units if name in state.extra else 0
         still = low + more <= applied.get(name, 0) <= high + more
         found[name] = applied[name] if still else low + more
+    return found
+
+
+def _part_of_the_way(applied: Counts, wanted: Counts, halvings: int) -> Counts:
+    """From what is applied towards what is wanted, the way so often halved, at least one unit."""
+    found = dict(wanted)
+    for name, before in applied.items():
+        if before and name in wanted and halvings:
+            way = abs(wanted[name] - before)
+            step = min(way, max(1, way >> halvings))
+            found[name] = before + (step if wanted[name] > before else -step)
     return found
 
 

@@ -78,6 +78,18 @@ def test_every_decision_is_legal_has_reasons_and_keeps_limits(
             partition, assignments = None, []
 
 
+@pytest.mark.parametrize("policy", ["even", "staffing", "staffing:climb", "parties", "arq", "clite", "heracles"])
+def test_a_refusal_is_among_the_reasons(policy: str) -> None:
+    node = ToyNode(demo_tenants(), policy=policy)
+    first = node.step()
+    for applied in (None, first.partition):
+        refused = Outcome(0, "refused", "way_mask 3 is too small")
+        if applied is not None:  # not what was decided
+            applied = replace(applied, regions=[replace(applied.regions[0], cores=1), *applied.regions[1:]])
+        decision = node.step(partition=applied, outcome=refused)
+        assert any("way_mask 3 is too small" in reason.text for reason in decision.reasons)
+
+
 @pytest.mark.parametrize("policy", sorted(SHARE_ALL))
 def test_what_the_agent_refuses_because_of_a_maximum_is_said(policy: str) -> None:
     platform = Platform("p", 8, "0-7", ways=11, realtime=True)

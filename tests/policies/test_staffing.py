@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from osml.decide.decide import decide_by
 from osml.decide.state import seal_state
-from osml.domain import Counters, Latency, Observation, Partition, Platform, Region, Service, partition_error
+from osml.domain import Counters, Latency, Observation, Outcome, Partition, Platform, Region, Service, partition_error
 from osml.policies.staffing import Extra, Move, Staffing, StaffingClimb, StaffingState, needed
 from tests.kit.strategies import platforms, tenants
 
@@ -34,11 +34,16 @@ class Loop:
         self.policy, self.platform = policy, platform
         self.partition: Partition | None = None
         self.state: StaffingState | None = None
+        self.outcome: Outcome | None = None
         self.time_s = 0.0
+
+    def observed(self, *services: Service) -> Observation:
+        seen = Observation("n", 1, self.time_s, 1.0, self.platform, list(services), partition=self.partition)
+        return replace(seen, outcome=self.outcome)
 
     def step(self, *services: Service) -> Partition:
         self.time_s += 1.0
-        observed = Observation("n", 1, self.time_s, 1.0, self.platform, list(services), partition=self.partition)
+        observed = self.observed(*services)
         state = self.policy.initial(observed, 0) if self.state is None else self.state
         self.plan, self.state = self.policy.decide(observed, state)
         assert self.policy.decide(observed, state) == (self.plan, self.state)
@@ -76,6 +81,24 @@ def test_a_small_change_of_cpu_time_moves_no_core() -> None:
     loop = Loop(Staffing())
     before = loop.step(service("a", 4.3)).cores_of("a")
     assert {loop.step(service("a", cpus)).cores_of("a") for cpus in (4.0, 4.2, 3.9, 4.1)} == {before}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_step_that_the_agent_refuses_is_halved_until_it_is_small_enough(policy: Staffing) -> None:
+    """Limits of two cores a step; the use of `a` rises from 4 to 12 CPUs and falls again."""
+    loop, seen = Loop(policy), []
+    loop.step(service("a", 4.0), service("b", 4.0), JOB)
+    for cpus in [12.0] * 25 + [4.0] * 25:
+        before, refused = loop.partition, loop.outcome is not None and loop.outcome.status == "refused"
+        after = loop.step(service("a", cpus), service("b", 4.0), JOB)
+        assert any("not applied (refused: max_core_step 2)" in one.text for one in loop.plan.reasons) is refused
+        too_much = abs(after.cores_of("a") - before.cores_of("a")) > 2
+        loop.outcome = Outcome(1, "refused" if too_much else "applied", "max_core_step 2")
+        loop.partition = before if too_much else after
+        seen.append(loop.partition.cores_of("a"))
+    assert seen[24] == needed(12.0, 1.0)
+    assert seen[-1] == needed(4.0, 1.0)
+    assert loop.state is not None and loop.state.halvings == 0
 
 
 def test_what_does_not_fit_is_scaled_down_in_proportion() -> None:
