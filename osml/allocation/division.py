@@ -63,11 +63,13 @@ class Division:
         """
         if resource == "frequency":
             return int(self._clock(giver, taker))
-        holding, most = self.holdings.get(resource), units
-        if most is None:
-            most = self.core_units if resource == "cores" else 1
-        for count in range(most if holding is not None else 0, 0, -1):
-            after = None if holding is None else holding.moved(giver, taker, count)
+        holding = self.holdings.get(resource)
+        if holding is None:
+            return 0
+        if units is None:
+            units = self.core_units if resource == "cores" else 1
+        for count in range(min(units, holding.total), 0, -1):
+            after = holding.moved(giver, taker, count)
             if after is not None:
                 self.holdings[resource] = after
                 return count
@@ -164,7 +166,9 @@ def divide(
         sharers = tuple(name for name in sharers_of(budget) if name not in absent)
         owning = [name for name in owners if name not in absent]
         budget = with_least(budget, kept.get(budget.resource, {}), sharers)  # noqa: PLW2901
-        obstacle = _obstacle(budget, owning, sharers, observation.platform.max_groups) or _too_little(budget, {*owning, *sharers})
+        obstacle = _obstacle(budget, owning, sharers, observation.platform.max_groups) or _too_little(
+            budget, {*owning, *sharers}
+        )
         if obstacle is not None:
             parts = common_parts(budget, names, observation.platform.max_groups)
             division.common[budget.resource] = parts

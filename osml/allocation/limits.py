@@ -105,7 +105,8 @@ def with_least(budget: Budget, amounts: Mapping[str, float], sharers: Sequence[s
     """The budget in which everybody has at least so much of a knob; the sharers, who have equal parts, all the same."""
     if budget.scale is None:
         return budget
-    units = {name: math.ceil(amount / budget.scale.step) for name, amount in amounts.items()}
+    beyond = budget.total + 1  # more than there is; how much more does not matter
+    units = {name: math.ceil(min(amount / budget.scale.step, beyond)) for name, amount in amounts.items()}
     units |= dict.fromkeys(sharers, max((units.get(name, 0) for name in sharers), default=0))
     limits = {name: one._replace(least=max(one.least, units.get(name, 0))) for name, one in budget.limits.items()}
     return budget._replace(limits=limits)

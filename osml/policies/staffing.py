@@ -14,8 +14,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from osml.allocation.apart import Counts, Parts, apart, parts_of
@@ -75,7 +76,7 @@ class StaffingState(Struct, frozen=True):
     taker: str = ""
     passed_s: dict[str, float] = {}
     since_s: float = 0.0
-    halvings: int = 0
+    halvings: Annotated[int, Meta(ge=0, le=MOST_HALVINGS)] = 0
     wanted: Partition | None = None
 
 

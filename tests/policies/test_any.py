@@ -82,10 +82,9 @@ def test_every_decision_is_legal_has_reasons_and_keeps_limits(
 def test_a_refusal_is_among_the_reasons(policy: str) -> None:
     node = ToyNode(demo_tenants(), policy=policy)
     first = node.step()
-    for applied in (None, first.partition):
-        refused = Outcome(0, "refused", "way_mask 3 is too small")
-        if applied is not None:  # not what was decided
-            applied = replace(applied, regions=[replace(applied.regions[0], cores=1), *applied.regions[1:]])
+    region, *others = first.partition.regions
+    refused = Outcome(0, "refused", "way_mask 3 is too small")
+    for applied in (None, replace(first.partition, regions=[replace(region, cores=1), *others])):
         decision = node.step(partition=applied, outcome=refused)
         assert any("way_mask 3 is too small" in reason.text for reason in decision.reasons)
 
@@ -186,9 +185,7 @@ def test_a_step_of_less_than_a_core_to_a_limit_is_taken_back_as_it_was() -> None
     policy = load_policy("parties")
 
     def decided(p99_ms: float, partition: Partition, state: PartiesState) -> tuple[Partition, PartiesState]:
-        services = [
-            Service(name, "lc", 10.0, latency=Latency(p99_ms=ms)) for name, ms in (("a", p99_ms), ("b", 9.0))
-        ]
+        services = [Service(name, "lc", 10.0, latency=Latency(p99_ms=ms)) for name, ms in (("a", p99_ms), ("b", 9.0))]
         seen = Observation("n", 1, 10.0, 1.0, platform, [*services, job], partition=partition)
         plan, state = policy.decide(seen, state)
         return plan.partition, state
@@ -197,6 +194,9 @@ def test_a_step_of_less_than_a_core_to_a_limit_is_taken_back_as_it_was() -> None
     assert found == less
     found, _ = decided(11.0, less, state)
     assert found == before
+    assert state.trial is not None
+    huge = replace(state, trial=replace(state.trial, units=10**15))  # states come from outside
+    assert sum(region.cores for region in decided(11.0, less, huge)[0].regions) == 40
 
 
 def test_a_target_that_changes_in_mid_run_is_followed() -> None:

@@ -166,6 +166,9 @@ def test_memory_that_does_not_fit_is_not_divided_and_that_is_said() -> None:
     said = "; ".join(reason.text for reason in plan.reasons)
     assert "the services need more memory (MiB) than there is: 68608 of 61440; all services share the memory" in said
     assert plan.infeasible is None
+    absurd = observed([lc("a", None, rss_gib=1.7e305), lc("b", None)], None)
+    plan, _ = Parties().decide(absurd, Parties().initial(absurd, 0))
+    assert plan.partition.knobs["a"].memory_mib is None
 
 
 def test_a_full_memory_leads_from_compute_to_storage() -> None:

@@ -19,7 +19,9 @@ Deviations are numbered in docs/reference/policies.md.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from osml.allocation.division import Division, count_text, divide, not_applied
@@ -47,7 +49,7 @@ class Trial(Struct, frozen=True):
     action: Action
     other: str
     latency_ms: float
-    units: int = 1
+    units: Annotated[int, Meta(ge=1)] = 1
 
 
 class PartiesState(Struct, frozen=True):
@@ -100,7 +102,11 @@ class Parties:
         else:
             turn.go_on()
         since_s = violated_since(turn.services, turn.violated_since_s, observation.time_s)
-        infeasible = division.infeasible() or stuck(observation, refused) or migration(turn.services, since_s, observation.time_s)
+        infeasible = (
+            division.infeasible()
+            or stuck(observation, refused)
+            or migration(turn.services, since_s, observation.time_s)
+        )
         partition = division.partition()
         after = PartiesState(
             seed=state.seed,
@@ -210,8 +216,8 @@ class _Round:
             if latency_ms >= trial.latency_ms:
                 self.advance(name, trial.action)
                 self.say(
-                    f"{name}: {count_text(trial.units, 'more ')} of {resource} did not help ({latency_ms:.4g} ms, before "
-                    f"{trial.latency_ms:.4g} ms); the next resource is {self.wheels.actions[name].resource}",
+                    f"{name}: {count_text(trial.units, 'more ')} of {resource} did not help ({latency_ms:.4g} ms, "
+                    f"before {trial.latency_ms:.4g} ms); the next resource is {self.wheels.actions[name].resource}",
                     name,
                 )
             return False
