@@ -194,7 +194,7 @@ class Round:
         elif self.phase == "cores":
             if self.over_by(gbps, self.rest.gbps_per_unit() * self.rest.core_units) > 0:
                 self.phase = "ways"
-            elif self.lc.slack is not None and self.lc.slack > GROW_SLACK:
+            elif self.lc.slack > GROW_SLACK:
                 self.give("cores", gbps)
 
     def over(self, gbps: float | None) -> bool:
