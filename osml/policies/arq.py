@@ -10,6 +10,7 @@ Of memory bandwidth a service may use what is shared and what it owns besides; o
 | `_Round.adjust` | lines 18 to 25: victim, beneficiary, resource, one unit |
 | `_Round.victims` | lines 27 to 34 (findVictimRegion) |
 | `_Round.beneficiaries` | lines 36 to 43 (findBeneficiaryRegion) |
+| `_with_priority` | section VI-A, figure 9(c): in the shared region LC services come before BE jobs |
 | `_Round.resources` | findVictimResource: a state machine over cores, ways, memory bandwidth |
 
 Deviations are numbered in docs/reference/policies.md.
@@ -17,16 +18,20 @@ Deviations are numbered in docs/reference/policies.md.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from osml.allocation.division import Division, count_text, divide, not_applied
 from osml.allocation.holding import POOL
 from osml.allocation.limits import Budget
 from osml.allocation.policy import Plan, latency_text
+from osml.allocation.regions import with_knob
 from osml.allocation.violation import migration, violated_since
 from osml.domain import Latency, Observation, Partition, Reason, Resource, Service
 from osml.entropy import remaining_tolerance, system_entropy
+from osml.policies.lc_first import PRIORITY
 
 VICTIM_TOLERANCE = 0.1
 BENEFICIARY_TOLERANCE = 0.05
@@ -43,7 +48,7 @@ class Adjustment(Struct, frozen=True):
     victim: str
     beneficiary: str
     resource: Resource
-    units: int = 1
+    units: Annotated[int, Meta(ge=1)] = 1
 
 
 class ArqState(Struct, frozen=True):
@@ -85,7 +90,7 @@ class Arq:
         lc = {s.name: s for s in observation.services if s.kind == "lc"}
         since_s = violated_since(lc, turn.before.violated_since_s, observation.time_s)
         infeasible = division.infeasible() or migration(lc, since_s, observation.time_s)
-        partition = division.partition()
+        partition = _with_priority(division.partition(), observation)
         return Plan(partition, [*division.reasons(), *turn.reasons], infeasible), turn.state(partition, since_s)
 
 
@@ -96,6 +101,17 @@ def _sharers(observation: Observation):
         return tuple(s.name for s in observation.services if budget.limits[s.name].most >= budget.total)
 
     return of
+
+
+def _with_priority(partition: Partition, observation: Observation) -> Partition:
+    """LC services run before the BE jobs that share CPUs with them (figure 9(c)), where the node has priorities."""
+    jobs = {service.name for service in observation.services if service.kind == "be"}
+    beside = {
+        name for region in partition.regions if region.cores and jobs & {*region.owners} for name in region.owners
+    }
+    if not observation.platform.realtime:
+        return partition
+    return with_knob(partition, "realtime_priority", dict.fromkeys(sorted(beside - jobs), PRIORITY))
 
 
 def _checked(state: ArqState, observation: Observation) -> ArqState:
@@ -188,7 +204,8 @@ class _Round:
             ban = f"{last.victim} keeps its resources for {BAN_S:g} s"
         what = f"{words(last.resource)} from {label(last.victim)} to {label(last.beneficiary)}"
         self.say(
-            f"the last step is cancelled: {count_text(units)} of {what} raised E_S from {before.e_s:.3f} to {self.e_s:.3f}; {ban}",
+            f"the last step is cancelled: {count_text(units)} of {what} raised E_S from {before.e_s:.3f} "
+            f"to {self.e_s:.3f}; {ban}",
             last.beneficiary or last.victim,
             last.resource,
             -units if last.beneficiary else units,

@@ -425,6 +425,7 @@ def test_a_policy_has_only_the_levers_of_the_agent_and_of_the_scenario(monkeypat
         ("even", frozenset(), (False, False, False, False, False)),
         ("even", frozenset({"realtime", "disk"}), (True, False, False, True, False)),
         ("lc_first", frozenset(), (True, False, False, False, False)),
+        ("arq", frozenset(), (True, False, False, False, False)),
     ):
         seen.clear()
         run_unit(0, short("easy", EASY, levers=levers), [(policy, 0)])
@@ -433,11 +434,14 @@ def test_a_policy_has_only_the_levers_of_the_agent_and_of_the_scenario(monkeypat
 
 def test_suites_have_the_levers_of_their_paper_and_no_others() -> None:
     found = {name: one.levers for name, one in SUITES.items() if one.levers}
+    beside_others = [name for name, one in SUITES.items() if "arq" in one.policies and not name.startswith("ahq-")]
+    assert {found.pop(name) for name in beside_others} == {"arq: realtime"}
     assert found == {
         "parties-emu": "frequency,memory,disk,network",
         "parties-diurnal": "frequency,memory,disk,network",
-        "ahq-constant": "lc_first: realtime",
-        "ahq-fluctuating": "lc_first: realtime",
+        "ahq-constant": "lc_first: realtime; arq: realtime",
+        "ahq-fluctuating": "lc_first: realtime; arq: realtime",
+        "ahq-equivalence": "arq: realtime",
         "ahq-dip": "round_robin: realtime",
     }
 

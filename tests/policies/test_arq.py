@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from osml.allocation.holding import POOL
-from osml.domain import Counters, Latency, MbaRange, Observation, Outcome, Partition, Platform, Region, Service
+from osml.domain import Counters, Knobs, Latency, MbaRange, Observation, Outcome, Partition, Platform, Region, Service
 from osml.policies.arq import Adjustment, Arq, ArqState
 from tests.kit.toy_node import ToyNode, demo_tenants
 
@@ -232,6 +232,22 @@ def test_one_service_alone_has_everything() -> None:
     plan, _ = Arq().decide(observed([lc("a", 20.0)], plan.partition, 11.0), state)
     assert plan.partition == Partition([Region(["a"], 12, 12)])
     assert "alone" in plan.reasons[-1].text
+
+
+def test_services_run_before_the_jobs_that_share_cpus_with_them_where_the_node_has_priorities() -> None:
+    realtime = replace(PLATFORM, realtime=True)
+    services = [lc("a", 11.0), lc("b", 20.0, max_cores=4), be()]
+    first = replace(observed(services, None), platform=realtime)
+    plan, state = Arq().decide(first, Arq().initial(first, 0))
+    assert plan.partition.knobs == {"a": Knobs(realtime_priority=10)}  # b shares ways only
+    plan, state = Arq().decide(replace(observed(services, plan.partition, 11.0), platform=realtime), state)
+    assert "not the last decision" not in plan.reasons[0].text
+    assert plan.partition.knobs == {"a": Knobs(realtime_priority=10)}
+    assert state.wanted == plan.partition
+    alone = replace(observed([lc("a", 11.0), lc("b", 20.0)], None), platform=realtime)
+    assert Arq().decide(alone, Arq().initial(alone, 0))[0].partition.knobs == {}
+    plain = observed(services, None)
+    assert Arq().decide(plain, Arq().initial(plain, 0))[0].partition.knobs == {}
 
 
 def test_a_newcomer_shares_and_a_vanished_service_gives_back() -> None:

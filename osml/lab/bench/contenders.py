@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from osml.base.failure import InputError
 from osml.decide.registry import policy_names
 from osml.lab.bench.oracle_policy import ORACLES
+from osml.policies.arq import Arq
 from osml.policies.lc_first import LcFirst
 from osml.policies.ombm import Ombm, OmbmClassic
 from osml.policies.osml.answers.models import shipped_models
@@ -16,8 +17,8 @@ from osml.simulator.node_platform import LEVERS, REALTIME, Lever
 REGULATED = (Ombm.name, OmbmClassic.name)
 """Who throttles memory bandwidth on every platform: by the agent's software regulator where there is no MBA."""
 
-OWN_LEVERS: Mapping[str, frozenset[Lever]] = {LcFirst.name: REALTIME, RoundRobin.name: REALTIME}
-"""Policies that are nothing but a lever: they have it in every suite, the others don't."""
+OWN_LEVERS: Mapping[str, frozenset[Lever]] = dict.fromkeys((LcFirst.name, RoundRobin.name, Arq.name), REALTIME)
+"""Policies that a lever is part of, by their paper: they have it in every suite, the others don't."""
 
 
 def checked_levers(text: str) -> frozenset[Lever]:
