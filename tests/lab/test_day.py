@@ -89,8 +89,8 @@ def test_nodes_are_feasible_and_their_loads_change_every_few_minutes() -> None:
 def test_the_same_seed_gives_the_same_hours_and_a_learner_learns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "REFIT", 40)
     node = next(islice(feasible_nodes(), 1))
-    once = list(hours(node, LEARNING, 0, 2, hour=60))
-    assert once == list(hours(node, LEARNING, 0, 2, hour=60))
+    once = list(hours(node, LEARNING, 0, 2, hour=240))
+    assert once == list(hours(node, LEARNING, 0, 2, hour=240))
     assert 0 < once[0]["labels"] < once[1]["labels"]
     assert all(0.0 <= row["missed"] <= 1.0 and 0.0 <= row["e_s"] <= 1.0 for row in once)
 
