@@ -7,17 +7,15 @@ from collections.abc import Collection, Iterable, Mapping
 from osml.base.failure import InputError
 from osml.decide.registry import policy_names
 from osml.lab.bench.oracle_policy import ORACLES
-from osml.policies.arq import Arq
-from osml.policies.lc_first import LcFirst
+from osml.lab.theory.experiments.settled_runs import PRIORITY_POLICIES
 from osml.policies.ombm import Ombm, OmbmClassic
 from osml.policies.osml.answers.models import shipped_models
-from osml.policies.round_robin import RoundRobin
 from osml.simulator.node_platform import LEVERS, REALTIME, Lever
 
 REGULATED = (Ombm.name, OmbmClassic.name)
 """Who throttles memory bandwidth on every platform: by the agent's software regulator where there is no MBA."""
 
-OWN_LEVERS: Mapping[str, frozenset[Lever]] = dict.fromkeys((LcFirst.name, RoundRobin.name, Arq.name), REALTIME)
+OWN_LEVERS: Mapping[str, frozenset[Lever]] = dict.fromkeys(PRIORITY_POLICIES, REALTIME)
 """Policies that a lever is part of, by their paper: they have it in every suite, the others don't."""
 
 

@@ -21,8 +21,8 @@ from osml.simulator.surface import tail_ms
 REALTIME_SHARE = 0.95
 """Of the CPU time that real-time tasks get: Linux' sched_rt_runtime_us over sched_rt_period_us, its default."""
 
-PRIORITY_POLICIES = ("lc_first", "round_robin")
-"""Policies that do nothing on a node without real-time priorities."""
+PRIORITY_POLICIES = ("arq", "lc_first", "round_robin")
+"""Policies that real-time priorities are a part of, by their paper."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Settling:
     """How long a node runs before it counts, how long it counts, and how often a policy decides.
 
     `knobs`: policies may set frequency, memory, disk, network and priorities besides cores and ways; None: only those
-    that are nothing without priorities (PRIORITY_POLICIES). Ah-Q's experiments move cores and ways.
+    that priorities are a part of (PRIORITY_POLICIES). Ah-Q's experiments move cores and ways.
     """
 
     settle_s: float = 60.0
