@@ -107,7 +107,8 @@ TEST(Exponential, WhatWentBackwardsIsNoGain) {
   EXPECT_FALSE(difference(other_zero, made(0, 0, {5})));
   Exponential less = made(0, 0, {5});
   less.sum = 0.5;
-  EXPECT_FALSE(difference(less, made(0, 0, {5})));
+  ASSERT_TRUE(difference(less, made(0, 0, {5}))) << "one value was below 0";
+  EXPECT_FALSE(difference(less, made(0, 0, {5}))->sum);
   less.sum.reset();
   ASSERT_TRUE(difference(less, made(0, 0, {5})));
   EXPECT_FALSE(difference(less, made(0, 0, {5}))->sum);

@@ -65,6 +65,24 @@ TEST(Difference, CountersThatWentBackwardsAreAReset) {
   EXPECT_EQ(gained->sum, 3.0);
 }
 
+TEST(Difference, ABoundThatIsNewHadNothingAboveTheOneBelow) {
+  const auto gained = difference({{{1, 7}, {2, 8}, {infinity, 12}}, {}, {}}, {{{1, 6}, {infinity, 10}}, {}, {}});
+  ASSERT_TRUE(gained);
+  EXPECT_EQ(gained->buckets[0].count, 1);
+  EXPECT_EQ(gained->buckets[1].count, 2);
+  EXPECT_EQ(gained->buckets[2].count, 2);
+  EXPECT_FALSE(difference({{{1, 7}, {infinity, 12}}, {}, {}}, {{{1, 6}, {2, 7}, {infinity, 10}}, {}, {}}))
+      << "a bound that has gone";
+}
+
+// A clock that was set back makes one latency negative.
+TEST(Difference, ASumThatFallsHasNoMeanAndIsNoReset) {
+  const auto gained = difference({{{1, 7}, {infinity, 9}}, 2.0, 9.0}, {{{1, 6}, {infinity, 6}}, 5.0, 6.0});
+  ASSERT_TRUE(gained);
+  EXPECT_FALSE(gained->sum);
+  EXPECT_EQ(gained->buckets[1].count, 3);
+}
+
 TEST(Difference, GrowthThatFallsFromOneBoundToTheNextIsRaised) {
   const auto gained =
       difference({{{1, 10}, {2, 12}, {infinity, 12}}, {}, {}}, {{{1, 5}, {2, 8}, {infinity, 8}}, {}, {}});
@@ -88,7 +106,7 @@ other_metric 5
 Result<Histogram> total(std::string_view text, const std::map<std::string, std::string>& labels = {}) {
   const auto series = parse_histograms(text, "rt", labels);
   if (!series) return series.error();
-  return gained_between(*series, {});
+  return gained_between({*series, {}}, {});
 }
 
 TEST(PrometheusText, LabelsSelectSeriesAndTheRestIsSummed) {
@@ -170,10 +188,15 @@ std::string series(const std::string& name, std::array<int, 3> counts) {
   return text;
 }
 
+HistogramReading reading(const std::string& text) {
+  const auto series = parse_histograms(text, "rt", {});
+  EXPECT_TRUE(series) << series.error().message;
+  return {series ? *series : ClassicSeries{}, {}};
+}
+
 TEST(GainedBetween, AResetOfOneSeriesCountsFromZeroAndIsNotHiddenByTheOthers) {
-  const auto before = parse_histograms(series("a", {0, 200, 200}) + series("b", {5000, 5000, 5000}), "rt", {});
-  const auto after = parse_histograms(series("a", {0, 100, 100}) + series("b", {6500, 6500, 6500}), "rt", {});
-  const auto gained = gained_between(*after, *before);
+  const auto gained = gained_between(reading(series("a", {0, 100, 100}) + series("b", {6500, 6500, 6500})),
+                                     reading(series("a", {0, 200, 200}) + series("b", {5000, 5000, 5000})));
   ASSERT_TRUE(gained) << gained.error().message;
   const auto latency = latency_of(*gained, 1000.0);
   EXPECT_EQ(latency->samples, 1600U);
@@ -181,9 +204,28 @@ TEST(GainedBetween, AResetOfOneSeriesCountsFromZeroAndIsNotHiddenByTheOthers) {
 }
 
 TEST(GainedBetween, ANewSeriesCountsFromZero) {
-  const auto before = parse_histograms(series("a", {10, 10, 10}), "rt", {});
-  const auto after = parse_histograms(series("a", {10, 10, 10}) + series("b", {0, 30, 30}), "rt", {});
-  EXPECT_EQ(gained_between(*after, *before)->buckets.back().count, 30);
+  const auto before = reading(series("a", {10, 10, 10}));
+  const auto after = reading(series("a", {10, 10, 10}) + series("b", {0, 30, 30}));
+  EXPECT_EQ(gained_between(after, before)->buckets.back().count, 30);
+}
+
+// nginx-lua-prometheus makes a bucket with its first observation.
+TEST(GainedBetween, ABoundThatIsNewIsNoReset) {
+  const auto before =
+      reading("rt_bucket{le=\"0.5\"} 900000\nrt_bucket{le=\"1\"} 1000000\nrt_bucket{le=\"+Inf\"} 1000000\n");
+  const auto after = reading(
+      "rt_bucket{le=\"0.2\"} 1\nrt_bucket{le=\"0.5\"} 900100\nrt_bucket{le=\"1\"} 1000100\n"
+      "rt_bucket{le=\"+Inf\"} 1000100\n");
+  const auto gained = gained_between(after, before);
+  ASSERT_TRUE(gained) << gained.error().message;
+  EXPECT_EQ(latency_of(*gained, 1000.0)->samples, 100U);
+  EXPECT_EQ(gained->buckets[0].count, 1);
+}
+
+TEST(GainedBetween, ASeriesThatLostABoundIsABase) {
+  const auto before = reading(series("a", {1000, 2000, 2000}));
+  const auto after = reading("rt_bucket{pod=\"a\",le=\"0.25\"} 2100\nrt_bucket{pod=\"a\",le=\"+Inf\"} 2100\n");
+  EXPECT_FALSE(latency_of(*gained_between(after, before), 1000.0));
 }
 
 TEST(GainedBetween, SeriesWithOtherBoundsAreMixedNotAdded) {
@@ -195,8 +237,8 @@ TEST(GainedBetween, SeriesWithOtherBoundsAreMixedNotAdded) {
 }
 
 TEST(GainedBetween, NothingGainedIsNoLatency) {
-  const auto read = parse_histograms(exposition, "rt", {});
-  EXPECT_FALSE(latency_of(*gained_between(*read, *read), 1000.0));
+  const auto read = reading(exposition);
+  EXPECT_FALSE(latency_of(*gained_between(read, read), 1000.0));
 }
 
 TEST(GainedBetween, TooManySetsOfBoundsAreAnError) {
@@ -252,6 +294,19 @@ TEST_F(PrometheusLatencyTest, AResetCountsFromZeroAndAnIdleIntervalHasNoLatency)
   EXPECT_THAT(next().error().message, HasSubstr("no request"));
   serve(15, 0, 0.2);
   EXPECT_EQ(next()->samples, 10U);
+}
+
+// As /federate answers where one target was not scraped.
+TEST_F(PrometheusLatencyTest, ASeriesThatReturnsIsABase) {
+  const auto both = [](int a, int b) { return series("a", {a, a, a}) + series("b", {b, b, b}); };
+  serve(http(200, "text/plain", both(1000, 500000)));
+  (void)next();
+  serve(http(200, "text/plain", series("a", {1010, 1010, 1010})));
+  EXPECT_EQ(next()->samples, 10U);
+  serve(http(200, "text/plain", both(1020, 500100)));
+  EXPECT_EQ(next()->samples, 10U);
+  serve(http(200, "text/plain", both(1030, 500105) + series("c", {0, 7, 7})));
+  EXPECT_EQ(next()->samples, 22U) << "and one that was never there counts from zero";
 }
 
 TEST_F(PrometheusLatencyTest, OneLostAnswerCostsOneInterval) {

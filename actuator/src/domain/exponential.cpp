@@ -80,7 +80,7 @@ std::optional<Exponential> difference(Exponential newer, Exponential older) {
     return newer;
   }
   *newer.sum -= *older.sum;
-  if (*newer.sum < 0) return std::nullopt;
+  if (*newer.sum < 0) newer.sum.reset();
   return newer;
 }
 

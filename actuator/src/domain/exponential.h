@@ -30,7 +30,8 @@ void lower_scale(Exponential& histogram, int scale);
 // threshold to its end; a threshold below the present one moves nothing but such a bucket.
 void widen_zero(Exponential& histogram, double threshold);
 // What was observed between two readings, at the lower scale of both. None where a bucket went backwards (a reset), or
-// the readings differ in what their values mean: then the newer reading is the next base.
+// the readings differ in what their values mean: then the newer reading is the next base. A sum that went backwards
+// alone is missing.
 std::optional<Exponential> difference(Exponential newer, Exponential older);
 // Adds observations in the same unit. The sum is missing where one of them has none.
 void add(Exponential& into, Exponential from);

@@ -23,18 +23,20 @@ bool same_bounds(const Histogram& one, const Histogram& other) {
 }
 
 std::optional<Histogram> difference(const Histogram& newer, const Histogram& older) {
-  if (!same_bounds(newer, older)) return std::nullopt;
   Histogram between{{}, growth(newer.sum, older.sum), growth(newer.count, older.count)};
-  if (between.sum.value_or(0) < 0 || between.count.value_or(0) < 0) return std::nullopt;
+  if (between.sum.value_or(0) < 0) between.sum.reset();
+  if (between.count.value_or(0) < 0) return std::nullopt;
   between.buckets.reserve(newer.buckets.size());
+  auto next = older.buckets.begin();
+  double before = 0;  // what the older reading counts up to the bound
   double below = 0;
-  for (std::size_t i = 0; i < newer.buckets.size(); ++i) {
-    const double count = newer.buckets[i].count - older.buckets[i].count;
-    if (count < 0) return std::nullopt;
-    below = std::max(below, count);
-    between.buckets.push_back({newer.buckets[i].upper, below});
+  for (const Bucket& bucket : newer.buckets) {
+    if (next != older.buckets.end() && next->upper == bucket.upper) before = (next++)->count;
+    if (bucket.count < before) return std::nullopt;
+    below = std::max(below, bucket.count - before);
+    between.buckets.push_back({bucket.upper, below});
   }
-  return between;
+  return next == older.buckets.end() ? std::optional(std::move(between)) : std::nullopt;
 }
 
 std::optional<double> quantile(const Histogram& histogram, double q) {

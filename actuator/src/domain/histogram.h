@@ -22,9 +22,12 @@ struct Histogram {
 
 bool same_bounds(const Histogram& one, const Histogram& other);
 
-// What was observed between two readings. None where a counter went backwards (the service restarted) or the buckets
-// are not the same: then the newer reading is the next base. Growth that is less at a higher bound (a service that was
-// read while it wrote) is raised, as Prometheus does.
+// What was observed between two readings. None where a counter went backwards (the service restarted) or a bound has
+// gone: then the newer reading is the next base. Growth that is less at a higher bound (a service that was read while
+// it wrote) is raised, as Prometheus does.
+// - A bound that is new had nothing between it and the bound below: some clients make a bucket with its first
+//   observation.
+// - A sum that went backwards alone is missing: an observation was below 0, as by a clock that was set back.
 std::optional<Histogram> difference(const Histogram& newer, const Histogram& older);
 
 // Value at quantile q in (0, 1) by interpolation within the bucket, from 0 in the first. That is linear, or geometric

@@ -1,6 +1,7 @@
 #include "telemetry/histogram_series.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <vector>
@@ -11,16 +12,7 @@ namespace osml {
 
 namespace {
 
-// False where there are too many different sets of bounds.
-bool add_classic(std::vector<Histogram>& parts, const ClassicSeries& newer, const ClassicSeries& older) {
-  for (const auto& [series, now] : newer) {
-    const auto before = older.find(series);
-    const auto grown = before == older.end() ? std::nullopt : difference(now, before->second);
-    const Histogram& gained = grown ? *grown : now;
-    if (gained.buckets.back().count > 0 && !add_part(parts, gained)) return false;
-  }
-  return true;
-}
+std::size_t hash_of(const std::string& series) { return std::hash<std::string>{}(series); }
 
 // As difference(), between readings of different zero buckets too: a client with too many buckets widens it.
 std::optional<Exponential> gained_since(Exponential newer, Exponential older) {
@@ -39,13 +31,40 @@ bool has_observations(const Exponential& histogram) {
   return std::accumulate(histogram.counts.begin(), histogram.counts.end(), histogram.zero_count) > 0;
 }
 
-std::optional<Exponential> native_gain(const NativeSeries& newer, const NativeSeries& older) {
+std::optional<Histogram> gained_since(const Histogram& newer, const Histogram& older) {
+  return difference(newer, older);
+}
+
+double total_of(const Histogram& histogram) { return histogram.buckets.back().count; }
+double total_of(const Exponential& histogram) { return histogram.count; }
+
+// None where the reading of the series is a base.
+template <class Value>
+std::optional<Value> gain_of(const std::pair<const std::string, Value>& now, const std::map<std::string, Value>& older,
+                             const KnownSeries& known) {
+  const auto before = older.find(now.first);
+  if (before == older.end()) {
+    return known.contains(hash_of(now.first)) ? std::nullopt : std::optional(now.second);
+  }
+  auto gained = gained_since(now.second, before->second);
+  if (gained || total_of(now.second) >= total_of(before->second)) return gained;
+  return now.second;
+}
+
+// False where there are too many different sets of bounds.
+bool add_classic(std::vector<Histogram>& parts, const ClassicSeries& newer, const ClassicSeries& older,
+                 const KnownSeries& known) {
+  return std::all_of(newer.begin(), newer.end(), [&](const auto& now) {
+    const auto gained = gain_of(now, older, known);
+    return !gained || total_of(*gained) == 0 || add_part(parts, *gained);
+  });
+}
+
+std::optional<Exponential> native_gain(const NativeSeries& newer, const NativeSeries& older, const KnownSeries& known) {
   std::optional<Exponential> all;
-  for (const auto& [series, now] : newer) {
-    const auto before = older.find(series);
-    auto gained = before == older.end() ? std::nullopt : gained_since(now, before->second);
-    if (!gained) gained = now;
-    if (!has_observations(*gained)) continue;
+  for (const auto& now : newer) {
+    auto gained = gain_of(now, older, known);
+    if (!gained || !has_observations(*gained)) continue;
     if (all) {
       add(*all, std::move(*gained));
     } else {
@@ -88,16 +107,17 @@ Error no_series_carries(const std::string& metric) {
   return {ErrorKind::Io, "no series of the histogram '" + metric + "' has all configured labels; check labels"};
 }
 
-Result<Histogram> gained_between(const ClassicSeries& newer, const ClassicSeries& older) {
-  std::vector<Histogram> parts;
-  const bool fit = add_classic(parts, newer, older);
-  return together(parts, fit);
+void note_series(KnownSeries& known, const HistogramReading& reading, std::size_t most_series) {
+  if (known.size() > 4 * most_series) known.clear();
+  for (const auto& [series, value] : reading.classic) known.insert(hash_of(series));
+  for (const auto& [series, value] : reading.native) known.insert(hash_of(series));
 }
 
-Result<Histogram> gained_between(const HistogramReading& newer, const HistogramReading& older) {
+Result<Histogram> gained_between(const HistogramReading& newer, const HistogramReading& older,
+                                 const KnownSeries& known) {
   std::vector<Histogram> parts;
-  bool fit = add_classic(parts, newer.classic, older.classic);
-  if (const auto native = native_gain(newer.native, older.native)) {
+  bool fit = add_classic(parts, newer.classic, older.classic, known);
+  if (const auto native = native_gain(newer.native, older.native, known)) {
     Histogram part = as_histogram(*native);
     part.exponential = true;
     fit = fit && add_part(parts, part);

@@ -140,6 +140,7 @@ Result<HistogramReading> PrometheusLatency::fetch(const Interval& interval) {
 
 void PrometheusLatency::forget(const Interval& /*interval*/) {
   last_.reset();
+  known_.clear();
   quiet_s_ = 0;
   gap_s_ = 0;
 }
@@ -155,7 +156,8 @@ Result<Latency> PrometheusLatency::read(const Interval& interval) {
   const std::optional<HistogramReading> before = std::exchange(last_, std::move(*now));
   const double length_s = interval.length_s + std::exchange(gap_s_, 0);
   if (!before) return Error{ErrorKind::Busy, source_.url + ": this is the first reading; a latency needs two readings"};
-  const auto gained = gained_between(*last_, *before);
+  note_series(known_, *before, source_.of_pod ? most_series_of_pod : most_series_of_service);
+  const auto gained = gained_between(*last_, *before, known_);
   if (!gained) return gained.error().wrap(source_.url);
   auto latency = latency_of(*gained, source_.unit_ms);
   if (!latency) {

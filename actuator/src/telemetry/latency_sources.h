@@ -96,6 +96,7 @@ class PrometheusLatency : public LatencySensor {
   std::shared_ptr<MetricsScrape> scrape_;
   std::size_t place_;
   std::optional<HistogramReading> last_;
+  KnownSeries known_;   // up to the reading before
   double quiet_s_ = 0;  // nothing was gained for so long before this interval
   double gap_s_ = 0;    // nothing was answered for so long before it
 };
