@@ -46,12 +46,10 @@ const char* const no_room = "there are too many series; select by --attribute of
 }  // namespace
 
 Taken Series::add(const Export& brought, std::uint64_t now_ns) {
-  Taken taken{0, brought.rejected, brought.reason};
+  Taken taken{brought.rejected, brought.reason};
   forgot_ = false;
   for (const Point& point : brought.points) {
-    bool counted = false;
-    const auto refused = point.cumulative ? add_cumulative(point, now_ns, counted) : add_delta(point, now_ns, counted);
-    if (counted) ++taken.counted;
+    const auto refused = point.cumulative ? add_cumulative(point, now_ns) : add_delta(point, now_ns);
     if (!refused) continue;
     if (taken.rejected++ == 0) taken.reason = *refused;
   }
@@ -79,10 +77,10 @@ std::optional<Series::Place> Series::begin(Key key, std::uint64_t now_ns) {
   return streams_.emplace(key, Stream{}).first;
 }
 
-bool Series::keep(Stream& stream, const Point& point) {
-  buckets_ -= buckets_of(stream.base);
-  stream.base.reset();
+bool Series::keep(Stream& stream, const Point& point, std::uint64_t now_ns) {
   const std::size_t more = buckets_of(point.value);
+  // This stream stays: it was heard now.
+  if (buckets_ + more > most_buckets && !std::exchange(forgot_, true)) forget(now_ns, longest_s());
   if (buckets_ + more > most_buckets) return false;
   buckets_ += more;
   stream.base = point.value;
@@ -97,7 +95,7 @@ Series::Place Series::find_cumulative(const Point& point, std::uint64_t now_ns) 
   return streams_.end();
 }
 
-std::optional<std::string> Series::add_cumulative(const Point& point, std::uint64_t now_ns, bool& counted) {
+std::optional<std::string> Series::add_cumulative(const Point& point, std::uint64_t now_ns) {
   if (seconds_between(now_ns, point.time_ns) > longest_s()) return out_of_time(point, now_ns);
   auto found = find_cumulative(point, now_ns);
   const bool first = found == streams_.end();
@@ -116,14 +114,15 @@ std::optional<std::string> Series::add_cumulative(const Point& point, std::uint6
   buckets_ -= buckets_of(base);
   stream.base.reset();
   if (!point.has_value) return std::nullopt;
-  if (!keep(stream, point)) return no_room;
+  if (!keep(stream, point, now_ns)) return no_room;
   const double window_s = seconds_between(before_ns, point.time_ns);
-  if (first && (before_ns == 0 || too_long(window_s))) return std::nullopt;
+  // Who does not know when a series began says that it began now.
+  if (first && (window_s <= 0 || too_long(window_s))) return std::nullopt;
   if (!first && !base) return std::nullopt;
   const auto gained = first ? std::optional(point.value) : gained_between(point.value, *base);
   if (!gained) return std::nullopt;
   if (auto refused = out_of_time(point, now_ns)) return refused;
-  return count(stream, *gained, window_s, counted);
+  return count(stream, *gained, window_s);
 }
 
 std::pair<std::map<Series::Key, Series::Stream>::const_iterator, std::map<Series::Key, Series::Stream>::const_iterator>
@@ -140,7 +139,7 @@ bool Series::was_counted(const Point& point) const {
   });
 }
 
-std::optional<std::string> Series::add_delta(const Point& point, std::uint64_t now_ns, bool& counted) {
+std::optional<std::string> Series::add_delta(const Point& point, std::uint64_t now_ns) {
   if (!point.has_value) return std::nullopt;
   if (point.start_ns == 0 || point.start_ns == point.time_ns) {
     return "a point with delta temporality has no start time, expected when it began";
@@ -171,17 +170,16 @@ std::optional<std::string> Series::add_delta(const Point& point, std::uint64_t n
   stream.windows[stream.next_window++ % most_windows] = {point.start_ns, point.time_ns};
   const double window_s = seconds_between(point.start_ns, point.time_ns);
   if (auto refused = too_long(window_s)) return first ? std::nullopt : refused;
-  return count(stream, point.value, window_s, counted);
+  return count(stream, point.value, window_s);
 }
 
-std::optional<std::string> Series::count(Stream& stream, const Value& gained, double window_s, bool& counted) {
+std::optional<std::string> Series::count(Stream& stream, const Value& gained, double window_s) {
   if (auto refused = too_long(window_s)) return refused;
   const double requests = count_of(gained);
   const bool fits = requests == 0 || std::visit([this](const auto& value) { return mixture_.add(value); }, gained);
   if (!fits) return "there are too many different sets of bounds; give the histogram the same ones everywhere";
   stream.requests += requests;
   stream.covered_s += window_s;
-  counted = true;
   return std::nullopt;
 }
 

@@ -13,9 +13,8 @@
 
 namespace osml::latency::otlp {
 
-// What became of the points of an export.
+// What of an export was rejected.
 struct Taken {
-  std::uint64_t counted = 0;
   std::uint64_t rejected = 0;
   std::string reason;  // of the first that was rejected
 };
@@ -36,9 +35,11 @@ class Series {
   explicit Series(double interval_s) : interval_s_(interval_s) {}
 
   // A cumulative point counts with what it gained since the one before it, a delta point as it is. The first point of a
-  // series counts where it began not longer ago than a window may be; otherwise it is the base of the next one.
+  // series counts where it began not longer ago than a window may be; otherwise it is the base of the next one. So it
+  // is where it began at the time of the point: nobody knows when then.
   // - What was counted already (a repeated export, a late cumulative point) is not counted again.
-  // - A lower count, other bounds and NO_RECORDED_VALUE make the next point a base. A new start time is a new series.
+  // - A lower count, a bound that has gone and NO_RECORDED_VALUE make the next point a base. A new start time is a new
+  // series.
   // - Rejected: a window that is too long, a point that is older than that or lies in the future, one series too many.
   Taken add(const Export& brought, std::uint64_t now_ns);
   // Latency of what was counted since the last call, `length_s` ago. The rate of each series is over the time that its
@@ -67,12 +68,11 @@ class Series {
   using Place = std::map<Key, Stream>::iterator;
 
   // Nothing: the point was used. Otherwise why it was not.
-  std::optional<std::string> add_cumulative(const Point& point, std::uint64_t now_ns, bool& counted);
-  std::optional<std::string> add_delta(const Point& point, std::uint64_t now_ns, bool& counted);
+  std::optional<std::string> add_cumulative(const Point& point, std::uint64_t now_ns);
+  std::optional<std::string> add_delta(const Point& point, std::uint64_t now_ns);
   std::optional<std::string> out_of_time(const Point& point, std::uint64_t now_ns) const;
   std::optional<std::string> too_long(double window_s) const;
-  std::optional<std::string> count(Stream& stream, const std::variant<Histogram, Exponential>& gained, double window_s,
-                                   bool& counted);
+  std::optional<std::string> count(Stream& stream, const std::variant<Histogram, Exponential>& gained, double window_s);
   [[nodiscard]] bool was_counted(const Point& point) const;
   // None where there is no room.
   std::optional<Place> begin(Key key, std::uint64_t now_ns);
@@ -80,7 +80,8 @@ class Series {
   Place find_cumulative(const Point& point, std::uint64_t now_ns);
   [[nodiscard]] std::pair<std::map<Key, Stream>::const_iterator, std::map<Key, Stream>::const_iterator> alike(
       std::uint64_t identity) const;
-  bool keep(Stream& stream, const Point& point);
+  // The base of a stream that has none now. False where there is no room.
+  bool keep(Stream& stream, const Point& point, std::uint64_t now_ns);
   void forget(std::uint64_t now_ns, double after_s);
   // Delta streams of this identity that ended: a pause of requests ends one.
   void forget_ended(std::uint64_t identity, std::uint64_t now_ns);

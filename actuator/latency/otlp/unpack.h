@@ -1,7 +1,6 @@
 // Bodies of requests that are compressed.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
