@@ -206,6 +206,9 @@ TEST_F(ServerTest, AClientThatDoesNotReadItsAnswersEndsToo) {
   for (int i = 0; i < 2000 && ::send(fd.get(), many.data(), many.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0; ++i) {
   }
   EXPECT_THAT(ask("hello"), HasSubstr("seen 5"));
+  // It still reads nothing; a reset is told even so.
+  pollfd closed{fd.get(), 0, 0};
+  EXPECT_EQ(::poll(&closed, 1, 20'000), 1);
 }
 
 TEST(ListenHttp, WrongAddressesAreOneSentence) {
