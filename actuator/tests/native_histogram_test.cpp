@@ -257,16 +257,33 @@ TEST(NativeHistogram, AnEndlessLatencyIsLongAndHidesNoOther) {
   }
 }
 
+// As of a clock that was set back.
+TEST(NativeHistogram, ValuesBelowZeroTookNoTime) {
+  NativeBody body = native_of_values(0, {});
+  body.buckets = {{1, 10}};
+  body.count = 15;
+  const std::string negative = field(9, whole(1, zigzag(0)) + whole(2, 2));
+  for (const std::string& counts :
+       {whole(10, zigzag(2)) + whole(10, zigzag(1)), real(11, 2) + real(11, 3)}) {  // 2 and 3
+    const auto found = total(body.message() + negative + counts);
+    ASSERT_TRUE(found) << found.error().message;
+    EXPECT_EQ(found->buckets.back().count, 15);
+    EXPECT_LE(*quantile(*found, 0.3), 1e-9);
+    EXPECT_GT(*quantile(*found, 0.4), 1);
+  }
+}
+
 TEST(NativeHistogram, WhatIsNoneIsRefusedWithWhatToCheck) {
   const std::string of_one = whole(1, 1) + span(0, 1);
-  const std::string negative = whole(1, 5) + field(9, whole(1, zigzag(0)) + whole(2, 1));
+  const std::string negative = field(9, whole(1, zigzag(0)) + whole(2, 1));
   constexpr auto most = std::numeric_limits<std::int64_t>::max();
   const std::vector<std::pair<std::string, const char*>> cases{
       {whole(5, zigzag(-53)) + of_one + delta(1),
        "has the schema -53, expected -4 to 8; give the histogram exponential"},
       {whole(5, zigzag(9)) + of_one + delta(1), "the schema 9"},
-      {negative + whole(10, zigzag(5)), "values below 0, expected latencies; check metric"},
-      {negative + real(11, 5), "values below 0"},
+      {negative + whole(10, zigzag(-5)), "do not fit together"},
+      {negative + real(11, -5), "do not fit together"},
+      {negative + real(11, 1e15) + of_one + delta(1), "0 to 1e15 observations"},
       {of_one + delta(-1), "do not fit together"},
       {of_one + delta(most), "do not fit together"},
       {whole(1, 2) + span(0, 2) + delta(most) + delta(most), "do not fit together"},

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 
 #include "base/printable.h"
 #include "base/result.h"
@@ -52,7 +53,8 @@ bool adds_up(const RawPoint& raw) {
     left -= count;
     return true;
   };
-  return take(raw.zero_count) && std::all_of(raw.bucket_counts.begin(), raw.bucket_counts.end(), take) && left == 0;
+  return take(raw.zero_count) && std::all_of(raw.negative_counts.begin(), raw.negative_counts.end(), take) &&
+         std::all_of(raw.bucket_counts.begin(), raw.bucket_counts.end(), take) && left == 0;
 }
 
 Status check(const RawPoint& raw) {
@@ -65,7 +67,6 @@ Status check(const RawPoint& raw) {
     return wrong("has " + number(raw.bucket_counts.size()) + " buckets and the count " + number(raw.count) +
                  ", expected at most " + number(Gather::most_buckets) + " and " + number(Gather::most_count));
   }
-  if (raw.negative) return wrong("has values below 0, expected latencies; check --name");
   if (!adds_up(raw)) return wrong("has buckets that do not add up to its count " + number(raw.count));
   return done();
 }
@@ -119,7 +120,9 @@ Result<Exponential> exponential_of(const RawPoint& raw, double unit_ms) {
   made.scale = raw.scale;
   made.offset = raw.offset;
   made.counts.assign(raw.bucket_counts.begin(), raw.bucket_counts.end());
-  made.zero_count = static_cast<double>(raw.zero_count);
+  // A clock that was set back makes latencies below 0: they took no time.
+  made.zero_count =
+      static_cast<double>(std::accumulate(raw.negative_counts.begin(), raw.negative_counts.end(), raw.zero_count));
   made.zero_threshold = raw.zero_threshold;
   made.unit_ms = unit_ms;
   made.sum = sum_of(raw);
@@ -138,6 +141,13 @@ Status fill(Point& point, const RawPoint& raw, double unit_ms) {
   if (!made) return made.error();
   point.value = std::move(*made);
   return done();
+}
+
+// Empty where they are not.
+std::string too_many(const Attributes& attributes, const char* of) {
+  if (attributes.size() <= Gather::most_attributes) return {};
+  return std::string("a ") + of + " has " + number(attributes.size()) + " attributes, expected at most " +
+         number(Gather::most_attributes);
 }
 
 bool has(const Attributes& attributes, const std::pair<std::string, std::string>& wanted) {
@@ -163,9 +173,9 @@ std::optional<double> unit_in_ms(std::string_view unit) {
 }
 
 void Gather::resource(Attributes attributes) {
-  wrong_.clear();
+  wrong_resource_ = too_many(attributes, "resource");
+  wrong_scope_.clear();
   scope_.clear();
-  note_many(attributes, "resource");
   left_to_point_.clear();
   for (const auto& wanted : selection_.attributes) {
     if (!has(attributes, wanted)) left_to_point_.push_back(wanted);
@@ -174,18 +184,12 @@ void Gather::resource(Attributes attributes) {
 }
 
 void Gather::scope(const std::string& name, const std::string& version, Attributes attributes) {
-  note_many(attributes, "scope");
+  wrong_scope_ = too_many(attributes, "scope");
   std::string text;
   append(text, name);
   append(text, version);
   append(text, text_of(std::move(attributes)));
   scope_ = hash_of(text);
-}
-
-void Gather::note_many(const Attributes& attributes, const char* of) {
-  if (attributes.size() <= most_attributes) return;
-  wrong_ = std::string("a ") + of + " has " + number(attributes.size()) + " attributes, expected at most " +
-           number(most_attributes);
 }
 
 bool Gather::metric(const std::string& name, const std::string& unit, bool histogram) {
@@ -210,7 +214,8 @@ Status Gather::usable(const RawPoint& raw, Temporality temporality) {
                  "an export has more than " + number(most_points) + " points of the histogram; select by --attribute",
                  0};
   }
-  if (!wrong_.empty()) return Error{ErrorKind::Input, wrong_, 0};
+  const std::string& why = wrong_resource_.empty() ? wrong_scope_ : wrong_resource_;
+  if (!why.empty()) return Error{ErrorKind::Input, why, 0};
   if (raw.attributes.size() > most_attributes) {
     return wrong("has " + number(raw.attributes.size()) + " attributes, expected at most " + number(most_attributes));
   }
@@ -233,7 +238,6 @@ void Gather::point(RawPoint&& raw, Temporality temporality) {
   point.has_value = (raw.flags & no_recorded_value) == 0;
   point.start_ns = raw.start_ns;
   point.time_ns = raw.time_ns;
-  point.count = static_cast<double>(raw.count);
   if (point.has_value) {
     if (Status filled = fill(point, raw, *unit_ms_); !filled) return reject(filled.error().message);
   }

@@ -40,7 +40,6 @@ class Gather {
   [[nodiscard]] bool selected(const Attributes& of_point) const;
   // The error says why a point is rejected.
   Status usable(const RawPoint& raw, Temporality temporality);
-  void note_many(const Attributes& attributes, const char* of);
 
   const Selection& selection_;
   // What the resource does not have of the wanted ones.
@@ -48,7 +47,8 @@ class Gather {
   std::string resource_;  // hashes: made once, and not for each point
   std::string scope_;
   std::string metric_;
-  std::string wrong_;  // why no point of this resource or scope can be used
+  std::string wrong_resource_;  // why no point of this resource can be used
+  std::string wrong_scope_;
   std::optional<double> unit_ms_;
   std::size_t points_ = 0;  // that were selected
   Export export_;

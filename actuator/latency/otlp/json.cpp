@@ -193,9 +193,7 @@ RawPoint raw_of(Document& document, const json& in, bool exponential) {
   raw.offset = document.small_number(positive, "offset");
   raw.zero_count = document.unsigned_number(in, "zeroCount");
   raw.zero_threshold = document.number(in, "zeroThreshold").value_or(0);
-  std::vector<std::uint64_t> negative;
-  take_counts(document, document.object(in, "negative"), negative);
-  for (const std::uint64_t count : negative) raw.negative = raw.negative || count > 0;
+  take_counts(document, document.object(in, "negative"), raw.negative_counts);
   return raw;
 }
 

@@ -40,7 +40,7 @@ struct RawPoint {
   std::int32_t offset = 0;
   std::uint64_t zero_count = 0;
   double zero_threshold = 0;
-  bool negative = false;  // it has observations below 0
+  std::vector<std::uint64_t> negative_counts;  // of values below 0
 };
 
 // One that was selected and makes sense.
@@ -53,7 +53,6 @@ struct Point {
   std::uint64_t start_ns = 0;  // 0: nobody knows
   std::uint64_t time_ns = 0;
   std::variant<Histogram, Exponential> value;  // a histogram in milliseconds
-  double count = 0;
 };
 
 // What is selected, by name and by attributes of the resource or the point.

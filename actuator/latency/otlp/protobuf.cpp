@@ -140,7 +140,8 @@ RawPoint raw_of(const proto::ExponentialHistogramDataPoint& message) {
   raw.offset = message.positive().offset();
   const auto& counts = message.positive().bucket_counts();
   raw.bucket_counts.assign(counts.begin(), counts.end());
-  for (const std::uint64_t count : message.negative().bucket_counts()) raw.negative = raw.negative || count > 0;
+  const auto& below_zero = message.negative().bucket_counts();
+  raw.negative_counts.assign(below_zero.begin(), below_zero.end());
   return raw;
 }
 

@@ -65,7 +65,6 @@ TEST(Wire, APointOfAHistogramInMilliseconds) {
   EXPECT_TRUE(one.cumulative);
   EXPECT_EQ(one.start_ns, second);
   EXPECT_EQ(one.time_ns, 2 * second);
-  EXPECT_EQ(one.count, 10);
   const auto& value = std::get<Histogram>(one.value);
   EXPECT_EQ(value.buckets[0].upper, 10);
   EXPECT_TRUE(std::isinf(value.buckets[3].upper));
@@ -240,8 +239,38 @@ TEST(Wire, ExponentialHistogramsThatMakeNoSense) {
   EXPECT_THAT(reason_of(bad), HasSubstr("expected buckets of numbers that there are"));
   bad = good;
   bad.set_count(2);
-  bad.mutable_negative()->add_bucket_counts(1);
-  EXPECT_THAT(reason_of(bad), HasSubstr("has values below 0"));
+  bad.mutable_negative()->add_bucket_counts(UINT64_MAX);
+  bad.mutable_negative()->add_bucket_counts(2);
+  EXPECT_THAT(reason_of(bad), HasSubstr("do not add up to its count 2"));
+}
+
+// As of a clock that was set back.
+TEST(Wire, ValuesBelowZeroOfAnExponentialHistogramTookNoTime) {
+  proto::ExponentialHistogramDataPoint message;
+  message.set_start_time_unix_nano(1);
+  message.set_time_unix_nano(second);
+  message.set_count(10);
+  message.set_zero_count(1);
+  message.mutable_positive()->add_bucket_counts(6);
+  for (const std::uint64_t count : {1U, 2U}) message.mutable_negative()->add_bucket_counts(count);
+  const Export in_bytes =
+      read(request({metric(duration, "s", exponential_histogram, points<decltype(message)>({message}, cumulative))}));
+  const Export in_json = read_as_json(json_request({{"name", duration},
+                                                    {"unit", "s"},
+                                                    {"exponentialHistogram",
+                                                     {{"aggregationTemporality", 2},
+                                                      {"dataPoints",
+                                                       {{{"startTimeUnixNano", 1},
+                                                         {"timeUnixNano", "1000000000"},
+                                                         {"count", 10},
+                                                         {"zeroCount", 1},
+                                                         {"positive", {{"bucketCounts", {6}}}},
+                                                         {"negative", {{"bucketCounts", {1, "2"}}}}}}}}}}));
+  for (const Export& brought : {in_bytes, in_json}) {
+    ASSERT_EQ(brought.points.size(), 1U) << brought.reason;
+    EXPECT_EQ(std::get<Exponential>(brought.points[0].value).zero_count, 4);
+    EXPECT_EQ(std::get<Exponential>(brought.points[0].value).count, 10);
+  }
 }
 
 TEST(Wire, ASumThatIsNoneIsMissingAndNoReasonToRejectThePoint) {
@@ -386,6 +415,21 @@ TEST(Wire, ManyAttributesAndManyBadPointsAreRejectedWithoutBeingLookedAt) {
   const Export brought = read(request_of(points));
   EXPECT_TRUE(brought.points.empty()) << "points that cannot be used count, too";
   EXPECT_EQ(brought.rejected, Gather::most_points + 1);
+}
+
+TEST(Wire, AScopeWithTooManyAttributesSpoilsNoOtherScope) {
+  const auto scope_of = [](std::size_t attributes) {
+    proto::InstrumentationScope scope;
+    std::vector<Pair> pairs;
+    for (std::size_t i = 0; i < attributes; ++i) pairs.emplace_back("k" + std::to_string(i), "v");
+    put(scope, pairs);
+    const auto data = points<proto::HistogramDataPoint>({point({1, 0, 0, 0}, 0, second, 2 * second)}, cumulative);
+    return field(2, field(1, scope.SerializeAsString()) + field(2, metric(duration, "s", histogram, data)));
+  };
+  const Export brought = read(field(1, scope_of(Gather::most_attributes + 1) + scope_of(1)));
+  EXPECT_EQ(brought.points.size(), 1U);
+  EXPECT_EQ(brought.rejected, 1U);
+  EXPECT_THAT(brought.reason, HasSubstr("a scope has 129 attributes, expected at most 128"));
 }
 
 TEST(Wire, ACumulativePointWithoutAStartIsRejected) {

@@ -38,22 +38,17 @@ double zero_count_of(const HistogramMessage& message) {
   return message.zero_count_float() > 0 ? message.zero_count_float() : static_cast<double>(message.zero_count());
 }
 
-bool has_negative(const HistogramMessage& message) {
-  const auto is_one = [](auto value) { return value != 0; };
-  return std::any_of(message.negative_delta().begin(), message.negative_delta().end(), is_one) ||
-         std::any_of(message.negative_count().begin(), message.negative_count().end(), is_one);
-}
-
-// Of each bucket in the spans. None where one of them is no count, or all together.
-std::optional<std::vector<double>> bucket_counts_of(const HistogramMessage& message) {
-  std::vector<double> counts(message.positive_count().begin(), message.positive_count().end());
+// Of each bucket in the spans of one sign. None where one of them is no count, or all together and the `others`.
+template <class Counts, class Deltas>
+std::optional<std::vector<double>> bucket_counts_of(const Counts& floats, const Deltas& deltas, double others) {
+  std::vector<double> counts(floats.begin(), floats.end());
   if (counts.empty()) {
-    counts.reserve(static_cast<std::size_t>(message.positive_delta_size()));
+    counts.reserve(static_cast<std::size_t>(deltas.size()));
     double count = 0;  // exact, as long as it is a count
-    for (const std::int64_t delta : message.positive_delta()) counts.push_back(count += static_cast<double>(delta));
+    for (const std::int64_t delta : deltas) counts.push_back(count += static_cast<double>(delta));
   }
   const bool usable = std::all_of(counts.begin(), counts.end(), is_count) &&
-                      is_count(std::accumulate(counts.begin(), counts.end(), zero_count_of(message)));
+                      is_count(std::accumulate(counts.begin(), counts.end(), others));
   return usable ? std::optional(std::move(counts)) : std::nullopt;
 }
 
@@ -115,7 +110,6 @@ Result<Exponential> native_of(const HistogramMessage& message, const std::string
     return unusable_native(
         metric, "the schema " + std::to_string(schema) + ", expected -4 to 8; give the histogram exponential buckets");
   }
-  if (has_negative(message)) return unusable_native(metric, "values below 0, expected latencies; check metric");
   constexpr double most_threshold = 1e18;
   if (!is_count(count_of(message)) || !is_count(zero_count_of(message)) ||
       !is_between_0_and(most_threshold, message.zero_threshold())) {
@@ -125,8 +119,12 @@ Result<Exponential> native_of(const HistogramMessage& message, const std::string
                                        ", expected counts from 0 to 1e15 and a threshold from 0 to 1e18; correct the "
                                        "metrics of the service");
   }
-  const auto counts = bucket_counts_of(message);
-  const auto buckets = counts ? populated_of(message, *counts) : std::nullopt;
+  double zero_count = zero_count_of(message);
+  const auto negative = bucket_counts_of(message.negative_count(), message.negative_delta(), zero_count);
+  // A clock that was set back makes latencies below 0: they took no time.
+  if (negative) zero_count = std::accumulate(negative->begin(), negative->end(), zero_count);
+  const auto counts = bucket_counts_of(message.positive_count(), message.positive_delta(), zero_count);
+  const auto buckets = negative && counts ? populated_of(message, *counts) : std::nullopt;
   if (!buckets) {
     return unusable_native(metric,
                            "spans and counts that do not fit together, expected one count for each bucket of ascending "
@@ -134,7 +132,7 @@ Result<Exponential> native_of(const HistogramMessage& message, const std::string
   }
   Exponential made;
   made.scale = schema;
-  made.zero_count = zero_count_of(message);
+  made.zero_count = zero_count;
   made.zero_threshold = message.zero_threshold();
   made.count = count_of(message);
   made.sum = sum_of(message);
