@@ -18,7 +18,8 @@ namespace osml::latency {
 
 namespace {
 
-constexpr int receive_buffer = 8 << 20;  // bytes: a pause of this program loses no requests
+// Bytes, so that a pause of this program loses no requests. Without CAP_NET_ADMIN net.core.rmem_max is the limit.
+constexpr int receive_buffer = 8 << 20;
 constexpr mode_t for_everybody = 0666;
 constexpr mode_t file_mode = 0640;
 
@@ -84,6 +85,13 @@ bool is_at(const Fd& fd, const fs::path& path) {
          open.st_dev == there.st_dev;
 }
 
+const char* what_to_do(int number) {
+  if (number == EACCES)
+    return "; the socket belongs to another group: set Group=osml for the agent, or latency.datagram_mode";
+  if (number == EAGAIN) return "; the agent reads less often than lines come: set --interval-s to its interval_s";
+  return "; start the agent, or check --to";
+}
+
 }  // namespace
 
 Result<Fd> listen_at(const std::string& endpoint) {
@@ -92,7 +100,6 @@ Result<Fd> listen_at(const std::string& endpoint) {
   if (!path && !where) return wrong("--listen", endpoint, "udp:ADDRESS:PORT or unix:PATH");
   auto fd = path ? listen_unix(*path) : listen_udp(*where);
   if (!fd) return fd;
-  // As much as the kernel allows, and all of it with CAP_NET_ADMIN.
   if (::setsockopt(fd->get(), SOL_SOCKET, SO_RCVBUFFORCE, &receive_buffer, sizeof(receive_buffer)) != 0) {
     (void)::setsockopt(fd->get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof(receive_buffer));
   }
@@ -152,6 +159,7 @@ Status Outlet::send(const std::string& line) {
   const ssize_t sent = ::sendto(fd_.get(), line.data(), line.size(), MSG_DONTWAIT, general(address), sizeof(address));
   if (sent >= 0) return done();
   Error error = errno_error(errno, "cannot send to " + path_.string());
+  error.message += what_to_do(error.code);
   error.kind = ErrorKind::Gone;
   return error;
 }

@@ -20,7 +20,7 @@ class Outlet {
  public:
   // "unix:PATH": the agent's datagram socket. "file:PATH": lines are appended, to a new file where that was moved away.
   static Result<Outlet> open(const std::string& endpoint);
-  // Never waits. Gone where nobody listens at the socket, for it may come back.
+  // Never waits. Gone, with what to do, where a socket takes nothing: it may do so later.
   Status send(const std::string& line);
 
  private:

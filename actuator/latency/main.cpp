@@ -116,7 +116,7 @@ int listen(const Options& options) {
     if (!line) continue;
     if (osml::Status sent = outlet->send(*line); !sent) {
       if (sent.error().kind != osml::ErrorKind::Gone) return fail(sent.error());
-      unsent.say(sent.error().message + "; start the agent, or check --to");
+      unsent.say(sent.error().message);
     }
   }
   return 0;

@@ -1,12 +1,15 @@
 // Telemetry lines into a file that others rotate, and that may have no room.
 #include "endpoint.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <csignal>
 
 #include "../../tests/scratch_tree.h"
+#include "base/unix_socket.h"
 
 namespace osml::latency {
 namespace {
@@ -39,6 +42,28 @@ TEST(OutletTest, HalfALineIsNotTakenForAWholeOne) {
   (void)::setrlimit(RLIMIT_FSIZE, &before);
   (void)std::signal(SIGXFSZ, handler);
   EXPECT_FALSE(sent);
+}
+
+TEST(OutletTest, ASocketThatTakesNothingSaysWhatToDo) {
+  const ScratchTree tree;
+  const fs::path path = tree / "web.sock";
+  auto outlet = Outlet::open("unix:" + path.string());
+  ASSERT_TRUE(outlet) << outlet.error().message;
+  EXPECT_THAT(outlet->send("1").error().message, testing::HasSubstr("; start the agent, or check --to"));
+  const auto agent = bind_closed(path, "the agent's");
+  ASSERT_TRUE(agent) << agent.error().message;
+  Status sent = done();
+  for (int i = 0; i < 100'000 && sent; ++i) sent = outlet->send("1");
+  EXPECT_THAT(sent.error().message, testing::HasSubstr("set --interval-s to its interval_s"));
+  EXPECT_EQ(sent.error().kind, ErrorKind::Gone);
+  fs::permissions(tree.root(), fs::perms(0755));
+  const uid_t user = ::geteuid();
+  constexpr uid_t nobody = 65534;
+  fs::permissions(path, user == 0 ? fs::perms(0600) : fs::perms::none);
+  ASSERT_EQ(user == 0 ? ::seteuid(nobody) : 0, 0);
+  sent = outlet->send("1");
+  ASSERT_EQ(::seteuid(user), 0);
+  EXPECT_THAT(sent.error().message, testing::HasSubstr("set Group=osml for the agent, or latency.datagram_mode"));
 }
 
 }  // namespace
