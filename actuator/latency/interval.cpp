@@ -34,7 +34,7 @@ std::array<double, 3> Interval::quantiles(const std::array<double, 3>& shares) {
   return found;
 }
 
-std::optional<std::string> Interval::take(double length_s) {
+std::optional<std::string> Interval::take(double length_s, double times) {
   if (empty()) return std::nullopt;
   const auto [p50, p95, p99] = quantiles({0.50, 0.95, 0.99});
   Latency latency;
@@ -42,7 +42,7 @@ std::optional<std::string> Interval::take(double length_s) {
   latency.p50_ms = p50;
   latency.p95_ms = p95;
   latency.p99_ms = p99;
-  latency.requests_per_s = requests_ / length_s;
+  latency.requests_per_s = requests_ * times / length_s;
   latency.samples = seen_;
   kept_.clear();
   seen_ = 0;

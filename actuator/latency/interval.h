@@ -22,10 +22,11 @@ class Interval {
 
   void add(const Request& request);
   [[nodiscard]] bool empty() const { return seen_ == 0; }
+  // `times`: so many requests came for each that was added.
   // One JSON object with mean_ms, p50_ms, p95_ms, p99_ms, requests_per_s and samples; then empty. Nothing where no
   // request came. A percentile is the least latency that so many of the requests, those that a client left out too, did
   // not exceed (nearest rank).
-  std::optional<std::string> take(double length_s);
+  std::optional<std::string> take(double length_s, double times = 1);
 
  private:
   // Of ascending shares.

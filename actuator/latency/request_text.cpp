@@ -63,12 +63,12 @@ std::optional<double> leading_latency(std::string_view text, double unit_ms) {
   return sum && *sum <= longest_ms ? sum : std::nullopt;
 }
 
-// The number after the first "name=" that begins a word.
-std::optional<double> in_log(std::string_view line, const Format& format) {
+// What comes after the first "name=" that begins a word.
+std::optional<std::string_view> after_key(std::string_view line, const Format& format) {
   const std::string key = format.name + "=";
   for (std::size_t at = line.find(key); at != std::string_view::npos; at = line.find(key, at + 1)) {
     if (at > 0 && !ends_a_word(line[at - 1])) continue;
-    return leading_latency(line.substr(at + key.size()), format.unit_ms);
+    return line.substr(at + key.size());
   }
   return std::nullopt;
 }
@@ -122,12 +122,18 @@ bool read_requests(std::string_view datagram, const Format& format, const Take& 
         take(found);
         any = true;
       }
-    } else if (const auto latency_ms = in_log(line, format)) {
-      take({*latency_ms, 1});
-      any = true;
+    } else if (const auto text = after_key(line, format)) {
+      const auto latency_ms = leading_latency(*text, format.unit_ms);
+      if (latency_ms) take({*latency_ms, 1});
+      any = any || latency_ms;
     }
   }
   return any;
+}
+
+bool has_no_answer(std::string_view line, const Format& format) {
+  const auto text = format.statsd ? std::nullopt : after_key(line, format);
+  return text && text->starts_with('-');
 }
 
 }  // namespace osml::latency

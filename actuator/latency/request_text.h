@@ -27,5 +27,7 @@ struct Format {
 // StatsD: lines NAME:VALUE[:VALUE...]|ms[|@RATE][|#...], and the types h and d.
 // A latency that is negative (HAProxy's "no answer"), no number or above a day is none.
 bool read_requests(std::string_view datagram, const Format& format, const Take& take);
+// Whether a log line says of its request that there is no latency: "-", or a negative number.
+bool has_no_answer(std::string_view line, const Format& format);
 
 }  // namespace osml::latency
