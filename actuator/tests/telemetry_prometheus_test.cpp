@@ -134,6 +134,18 @@ TEST(PrometheusText, ErrorsSayWhatToCheck) {
   EXPECT_FALSE(total(""));
 }
 
+TEST(PrometheusText, ABodyThatIsCutOffInTheHistogramIsRefusedAsAWhole) {
+  const std::string line = "rt_bucket{le=\"+Inf\"} 1000";
+  const std::string text = "rt_bucket{le=\"1\"} 10\n" + line;
+  for (std::size_t missing = 0; missing + 2 < line.size(); ++missing) {
+    EXPECT_FALSE(total(text.substr(0, text.size() - missing))) << missing;
+  }
+  EXPECT_THAT(total(text.substr(0, text.size() - 2)).error().message,
+              HasSubstr("the body was cut off: its last line is 'rt_bucket{le=\"+Inf\"} 10', without an end"));
+  EXPECT_TRUE(total(text + "\nother 5")) << "of what nobody asks for";
+  EXPECT_TRUE(total(text + "\n# EOF"));
+}
+
 TEST(PrometheusText, BucketsThatAreNoLatenciesAreRefused) {
   for (const char* bound : {"-1", "-Inf", "NaN", "1e308", "x"}) {
     const std::string text = std::string("rt_bucket{le=\"") + bound + "\"} 5\nrt_bucket{le=\"+Inf\"} 5\n";

@@ -117,6 +117,10 @@ Result<ClassicSeries> parse_histograms(std::string_view text, const std::string&
     if (!sample) return sample.error();
     const std::string_view part = *sample ? parts.part_of((*sample)->name) : std::string_view();
     if (part.empty()) continue;
+    // Half a number is a number, too.
+    if (end == std::string_view::npos) {
+      return Error{ErrorKind::Io, "the body was cut off: its last line is '" + start_of(line) + "', without an end"};
+    }
     if (Status added = parts.add(part, (*sample)->labels, (*sample)->value, start_of(line)); !added)
       return added.error();
   }
