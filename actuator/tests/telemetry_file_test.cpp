@@ -141,6 +141,30 @@ TEST_F(TelemetryFileTest, RotatedFileIsReadFromItsStart) {
   EXPECT_EQ(next()->sample.latency.p99_ms, 31.0);
 }
 
+TEST_F(TelemetryFileTest, LinesBeforeARotationCountToo) {
+  tree_.write("t.jsonl", "{\"samples\": 1}\n");
+  (void)next();
+  tree_.append("t.jsonl", "{\"samples\": 2}\n{\"samples\": 3}\n{\"samp");
+  fs::rename(tree_ / "t.jsonl", tree_ / "t.jsonl.1");
+  tree_.write("t.jsonl", "{\"samples\": 10}\n");
+  EXPECT_EQ(next()->sample.latency.samples, 15U);
+  tree_.append("t.jsonl", "{\"samples\": 20}\n");
+  fs::rename(tree_ / "t.jsonl", tree_ / "t.jsonl.1");
+  EXPECT_FALSE(next()) << "no file";
+  tree_.write("t.jsonl", "{\"samples\": 5}\n");
+  EXPECT_EQ(next()->sample.latency.samples, 25U);
+}
+
+TEST_F(TelemetryFileTest, AFileThatGrewWhileItWasAwayGoesOn) {
+  tree_.write("t.jsonl", "{\"samples\": 1}\n");
+  (void)next();
+  tree_.append("t.jsonl", "{\"samples\": 2}\n{\"samples\": 3}\n");
+  fs::rename(tree_ / "t.jsonl", tree_ / "away.jsonl");
+  EXPECT_FALSE(next());
+  fs::rename(tree_ / "away.jsonl", tree_ / "t.jsonl");
+  EXPECT_EQ(next()->sample.latency.samples, 5U);
+}
+
 TEST_F(TelemetryFileTest, StaleFileIsMissingAndNotOldNews) {
   tree_.write("t.jsonl", "{\"p99_ms\": 1}\n");
   EXPECT_TRUE(next());

@@ -31,6 +31,7 @@ bool same_time(const timespec& one, const timespec& other) {
 Result<struct stat> LineFollower::open_current() {
   struct stat facts {};
   if (::lstat(path_.c_str(), &facts) != 0) {
+    read_rest();
     fd_.reset();
     Error error = untrusted_error(errno, path_);
     if (error.kind == ErrorKind::Gone)
@@ -40,6 +41,7 @@ Result<struct stat> LineFollower::open_current() {
   if (fd_.valid() && facts.st_ino == inode_ && facts.st_dev == device_) return facts;
   auto file = open_untrusted(path_);
   if (!file) return file.error();
+  read_rest();
   fd_ = std::move(file->fd);
   return file->facts;
 }
@@ -55,6 +57,15 @@ LineFollower::Now LineFollower::now(const struct stat& facts) const {
   const ssize_t got = ::pread(fd_.get(), there.data(), tail_.size(), static_cast<off_t>(offset_ - tail_.size()));
   if (std::string_view(there.data(), got < 0 ? 0 : static_cast<std::size_t>(got)) != tail_) return Now::Rewritten;
   return size == offset_ ? Now::Touched : Now::Continues;
+}
+
+void LineFollower::read_rest() {
+  struct stat facts {};
+  if (!fd_.valid() || ::fstat(fd_.get(), &facts) != 0) return;
+  const auto size = static_cast<std::uint64_t>(facts.st_size);
+  if (size <= offset_) return;
+  if (size - offset_ > most_bytes) start_at(size - most_bytes);
+  if (read_appended(size)) written_ = facts.st_mtim;  // it may come back
 }
 
 void LineFollower::start_at(std::uint64_t offset) {
@@ -105,6 +116,8 @@ Result<LineFollower::Look> LineFollower::look() {
   const auto size = static_cast<std::uint64_t>(facts->st_size);
   const Now is = now(*facts);
   const bool written_over = is == Now::Touched || is == Now::Rewritten || (written_over_ && is == Now::Continues);
+  Look look;
+  if (is == Now::Anew) take_lines(look);  // of the file that was moved away
   const std::uint64_t most = is == Now::First ? longest_backlog : written_over ? longest_line : most_bytes;
   if (is != Now::Continues) start_at(0);
   if (size - offset_ > most) start_at(size - most);
@@ -112,7 +125,6 @@ Result<LineFollower::Look> LineFollower::look() {
   device_ = facts->st_dev;
   written_ = facts->st_mtim;
   if (Status read = read_appended(size); !read) return read.error();
-  Look look;
   look.first = is == Now::First;
   look.written = written_;
   take_lines(look);

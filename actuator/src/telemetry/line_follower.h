@@ -1,6 +1,6 @@
 // Follows a file of lines that somebody else writes: every look brings only what was appended since the one before. A
-// half-written last line waits until it is complete; a file that was rotated (other inode) is read from its start
-// again, and of one that was truncated or written over the newest line counts.
+// half-written last line waits until it is complete; of a file that was rotated (other inode) the rest of the old one
+// counts, then the new one from its start, and of one that was truncated or written over the newest line.
 #pragma once
 
 #include <sys/stat.h>
@@ -39,6 +39,8 @@ class LineFollower {
   [[nodiscard]] Now now(const struct stat& facts) const;
   // The file that is at the path now, with its facts before anything is read.
   Result<struct stat> open_current();
+  // What was written to the file since the look before, where it was moved away.
+  void read_rest();
   void start_at(std::uint64_t offset);
   Status read_appended(std::uint64_t size);
   // Moves the complete lines of pending_.
