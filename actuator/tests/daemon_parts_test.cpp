@@ -12,6 +12,7 @@
 #include <set>
 
 #include "base/clock.h"
+#include "base/unix_socket.h"
 #include "daemon/service_manager.h"
 #include "daemon/session.h"
 #include "daemon/wakeups.h"
@@ -205,6 +206,25 @@ TEST(WakeupsTest, AWatchdogThatIsWantedWakesUp) {
   ASSERT_TRUE(wakeups);
   ASSERT_TRUE(wakeups->start_watchdog(0.01));
   EXPECT_EQ(wakeups->wait()->kind, Wakeup::Kind::Watchdog);
+}
+
+TEST(WakeupsTest, ADatagramWakesUpUntilItIsRead) {
+  const ScratchTree tree;
+  const fs::path path = tree / "s.sock";
+  TelemetrySockets sockets;
+  auto wakeups = Wakeups::open();
+  ASSERT_TRUE(wakeups);
+  ASSERT_TRUE(wakeups->watch_courier(sockets.fd()));
+  const auto socket = sockets.get(path, 0600);  // after the watch, as that of a pod
+  ASSERT_TRUE(socket) << socket.error().message;
+  const Fd sender(::socket(AF_UNIX, SOCK_DGRAM, 0));
+  const sockaddr_un address = unix_address(path);
+  ASSERT_EQ(::sendto(sender.get(), "{}", 2, 0, general(address), sizeof(address)), 2);
+  EXPECT_EQ(wakeups->wait()->kind, Wakeup::Kind::Courier);
+  sockets.receive();
+  ASSERT_TRUE(wakeups->start_timer(0, 1));
+  EXPECT_EQ(wakeups->wait()->kind, Wakeup::Kind::Tick);
+  EXPECT_EQ((*socket)->take().lines.size(), 1U);
 }
 
 // As where a silent server makes every turn longer than its interval.

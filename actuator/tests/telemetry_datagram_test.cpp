@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <grp.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
@@ -10,7 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <sstream>
+#include <thread>
 
 #include "scratch_tree.h"
 #include "telemetry/latency_sources.h"
@@ -49,10 +52,15 @@ class Sender {
   Fd fd_;
 };
 
+bool is_readable(int fd) {
+  pollfd waiting{fd, POLLIN, 0};
+  return ::poll(&waiting, 1, 0) == 1;
+}
+
 class DatagramTest : public testing::Test {
  protected:
   DatagramTest() : socket_(sockets_.get(path(), 0660)) {
-    if (socket_) latency_.emplace(&sockets_, path(), 0660, 3.0);
+    if (socket_) latency_.emplace(&sockets_, path(), 0660, 3.0, 1.0);
   }
   fs::path path() const { return tree_ / "moses.sock"; }
   Result<Latency> next(double length_s = 1) {
@@ -138,6 +146,53 @@ TEST_F(DatagramTest, AFloodDoesNotHoldTheAgentUp) {
   ASSERT_TRUE(next());
   EXPECT_LE((*socket_)->received(), TelemetrySocket::most_datagrams);
   EXPECT_GT((*socket_)->received(), 1U);
+  // Also where each datagram wakes the agent.
+  const std::uint64_t before = (*socket_)->received();
+  for (std::size_t i = 0; i < 2 * TelemetrySocket::most_read; ++i) {
+    (void)flooding.send(R"({"p99_ms": 1})");
+    sockets_.receive();
+  }
+  EXPECT_LE((*socket_)->received() - before, TelemetrySocket::most_read);
+  EXPECT_GT((*socket_)->received() - before, TelemetrySocket::most_datagrams);
+  EXPECT_FALSE(is_readable(sockets_.fd())) << "the flood wakes nobody any more";
+  ASSERT_TRUE(next());
+  EXPECT_EQ(flooding.send(R"({"p99_ms": 1})"), 0);
+  EXPECT_TRUE(is_readable(sockets_.fd()));
+}
+
+// With an interval of 30 s and sixteen processes that send each second.
+TEST_F(DatagramTest, LinesOfALongIntervalAreReadAsTheyCome) {
+  const Sender service(path());
+  for (int i = 1; i <= 500; ++i) {
+    ASSERT_EQ(service.send("{\"samples\": 1, \"p99_ms\": " + std::to_string(i) + "}"), 0) << i;
+    ASSERT_TRUE(is_readable(sockets_.fd()));
+    sockets_.receive();
+    ASSERT_FALSE(is_readable(sockets_.fd()));
+  }
+  const auto all = next();
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_EQ(all->samples, 500U);
+  EXPECT_EQ(all->p99_ms, 500.0);
+}
+
+TEST_F(DatagramTest, OfTooManyLinesTheNewestCount) {
+  const Sender service(path());
+  for (int i = 1; i <= 2000; ++i) {
+    ASSERT_EQ(service.send("{\"samples\": 1, \"p99_ms\": " + std::to_string(i) + "}"), 0) << i;
+    sockets_.receive();
+  }
+  const auto newest = next();
+  ASSERT_TRUE(newest) << newest.error().message;
+  EXPECT_EQ(newest->samples, TelemetrySocket::most_datagrams);
+  EXPECT_EQ(newest->p99_ms, 2000.0);
+}
+
+TEST_F(DatagramTest, AgeIsNodeTimeSinceTheNewestLineCame) {
+  DatagramLatency fast(&sockets_, path(), 0660, 3.0, 100.0);
+  ASSERT_EQ(Sender(path()).send(R"({"p99_ms": 4})"), 0);
+  sockets_.receive();
+  std::this_thread::sleep_for(std::chrono::milliseconds(40));
+  EXPECT_THAT(fast.read({1, 100, 1}).error().message, HasSubstr("s, expected at most 3 s"));
 }
 
 TEST_F(DatagramTest, OnlyWhoMayWriteMaySend) {
@@ -194,7 +249,7 @@ TEST_F(DatagramTest, ASocketWhoseFileWasRemovedIsMadeAnewAtTheNextReading) {
 TEST(DatagramLatencyTest, ADirectoryThatComesLaterIsSeen) {
   const ScratchTree tree;
   TelemetrySockets sockets;
-  DatagramLatency latency(&sockets, tree / "later/s.sock", 0660, 3.0);
+  DatagramLatency latency(&sockets, tree / "later/s.sock", 0660, 3.0, 1.0);
   EXPECT_THAT(latency.read({1, 1, 1}).error().message, HasSubstr("does not exist"));
   fs::create_directory(tree / "later");
   EXPECT_THAT(latency.read({2, 2, 1}).error().message, HasSubstr("no datagram has arrived yet"));

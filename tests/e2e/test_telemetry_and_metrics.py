@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,16 @@ def test_turns_go_on_however_often_somebody_reloads(monitored: Monitored) -> Non
         return monitored.value("turns_total") > turns + 1
 
     monitored.wait(turned, "turns between the reloads")
+
+
+def test_datagrams_between_two_turns_are_read_as_they_come(monitored: Monitored) -> None:
+    monitored.bench.change_config(interval_s=3600)
+    monitored.agent._process.send_signal(signal.SIGHUP)
+    monitored.wait(lambda: monitored.value("reloads_total", status="taken") == 1, "the reload")
+    monitored.sender.setblocking(False)
+    for _ in range(50):  # the kernel keeps about ten
+        monitored.sender.send(b'{"p99_ms": 4.5}')
+        time.sleep(0.05)
 
 
 def test_a_socket_whose_file_was_removed_is_there_again_after_a_reload(monitored: Monitored) -> None:

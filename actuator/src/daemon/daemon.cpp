@@ -170,6 +170,7 @@ Status Daemon::manage() {
   if (Status watched = watch_courier(); !watched) return watched;
   if (Status watched = watch_cluster(); !watched) return watched;
   if (Status watched = watch_lister(); !watched) return watched;
+  if (Status watched = wakeups_.watch_courier(sockets_->fd()); !watched) return watched;
   // A test that wants one turn, and a virtual node with compressed time, need no spreading.
   const bool spread = config.time_scale <= 1 && !options_->ticks;
   const bool once = options_->ticks == 1;
@@ -208,6 +209,7 @@ Status Daemon::handle(const Wakeup& wakeup) {
   } else if (wakeup.kind == Wakeup::Kind::Poll) {
     session_->poll();
   } else if (wakeup.kind == Wakeup::Kind::Courier) {
+    sockets_->receive();
     session_->carry();
     if (cluster_) cluster_->carry(moment());
     carry_targets();

@@ -84,7 +84,7 @@ Sensors::Watched Sensors::watch(const ServiceConfig& service) {
   }
   if (service.latency && service.latency->datagram) {
     watched.latency = std::make_unique<DatagramLatency>(sockets_, *service.latency->datagram,
-                                                        service.latency->datagram_mode, max_age_s);
+                                                        service.latency->datagram_mode, max_age_s, config_->time_scale);
   }
   if (service.counters_file) watched.counters = telemetry(*service.counters_file, max_age_s);
   if (!missing_here_.contains("perf_events")) watched.perf = std::make_unique<PerfCounters>(hardware_events());

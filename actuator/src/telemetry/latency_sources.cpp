@@ -55,7 +55,7 @@ Result<Latency> DatagramLatency::read(const Interval& interval) {
   complained_ = complained_ || arrived.ignored > 0;
   if (!arrived.lines.empty()) {
     last_ = combine(arrived.lines).latency;
-    last_s_ = interval.time_s;
+    last_s_ = interval.time_s - arrived.age_s * time_scale_;
   } else if (arrived.ignored > 0) {
     return Error{ErrorKind::Io, name + ": the service sent no JSON object of at most " +
                                     std::to_string(TelemetrySocket::longest_datagram) + " bytes"};

@@ -28,9 +28,15 @@ class FileLatency : public LatencySensor {
 
 class DatagramLatency : public LatencySensor {
  public:
-  // Opens the socket. `sockets`, which outlives this, is null where nothing is listened to.
-  DatagramLatency(TelemetrySockets* sockets, fs::path path, unsigned mode, double max_age_s)
-      : sockets_(sockets), path_(std::move(path)), mode_(mode), max_age_s_(max_age_s), socket_(open()) {}
+  // Opens the socket. `sockets`, which outlives this, is null where nothing is listened to. `time_scale`: node time per
+  // wall time.
+  DatagramLatency(TelemetrySockets* sockets, fs::path path, unsigned mode, double max_age_s, double time_scale)
+      : sockets_(sockets),
+        path_(std::move(path)),
+        mode_(mode),
+        max_age_s_(max_age_s),
+        time_scale_(time_scale),
+        socket_(open()) {}
   // Of what came since the last interval; where nothing did, the newest, until it is too old. A socket that could not
   // be opened, or whose file was removed, is tried again.
   Result<Latency> read(const Interval& interval) override;
@@ -43,9 +49,10 @@ class DatagramLatency : public LatencySensor {
   fs::path path_;
   unsigned mode_;
   double max_age_s_;
+  double time_scale_;
   Result<std::shared_ptr<TelemetrySocket>> socket_;  // or why there is none
   std::optional<Latency> last_;
-  double last_s_ = 0;        // node time at which it was read
+  double last_s_ = 0;        // node time at which it came
   bool complained_ = false;  // about datagrams that make no sense
 };
 

@@ -1,12 +1,16 @@
 #include "telemetry/telemetry_socket.h"
 
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
+#include "base/clock.h"
 #include "base/trust.h"
 #include "base/unix_socket.h"
 
@@ -55,26 +59,41 @@ Status TelemetrySocket::set_mode(unsigned mode) {
   return done();
 }
 
-TelemetrySocket::Arrived TelemetrySocket::take() {
-  Arrived arrived;
+void TelemetrySocket::receive() {
   std::array<char, longest_datagram> buffer{};
-  for (std::size_t count = 0; count < most_datagrams; ++count) {
+  while (read_ < most_read) {
     // MSG_TRUNC: the length as it was sent, also where it did not fit
     const ssize_t length = ::recv(fd_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT | MSG_TRUNC);
     if (length < 0 && errno == EINTR) continue;
-    if (length < 0) break;
+    if (length < 0) return;
+    ++read_;
     ++received_;
     const auto size = static_cast<std::size_t>(length);
     auto sample = size <= buffer.size() ? parse_telemetry_line({buffer.data(), size}) : std::nullopt;
-    if (sample) {
-      arrived.lines.push_back(*sample);
-    } else {
-      ++arrived.ignored;
+    if (!sample) {
+      ++ignored_;
+      ++ignored_since_;
+      continue;
     }
+    if (lines_.size() == most_datagrams) lines_.pop_front();
+    lines_.push_back(*sample);
+    newest_s_ = monotonic_s();
   }
-  ignored_ += arrived.ignored;
+}
+
+TelemetrySocket::Arrived TelemetrySocket::take() {
+  const double start_s = monotonic_s();
+  read_ = 0;
+  receive();
+  Arrived arrived;
+  arrived.lines.assign(lines_.begin(), lines_.end());
+  arrived.ignored = std::exchange(ignored_since_, 0);
+  arrived.age_s = std::max(0.0, start_s - newest_s_);
+  lines_.clear();
   return arrived;
 }
+
+TelemetrySockets::TelemetrySockets() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
 
 Result<std::shared_ptr<TelemetrySocket>> TelemetrySockets::get(const fs::path& given, unsigned mode) {
   const fs::path path = given.lexically_normal();
@@ -84,8 +103,21 @@ Result<std::shared_ptr<TelemetrySocket>> TelemetrySockets::get(const fs::path& g
   }
   auto made = TelemetrySocket::open(path, mode);
   if (!made) return made.error();
+  // Edges: a socket that is not read any more, since somebody floods it, wakes nobody. It leaves by being closed.
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLET;
+  event.data.ptr = made->get();
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, (*made)->fd(), &event) != 0) return errno_error(errno, "epoll_ctl");
   open_[path] = *made;
   return *made;
+}
+
+void TelemetrySockets::receive() {
+  std::array<epoll_event, 16> events{};  // of more, the next call
+  const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    static_cast<TelemetrySocket*>(events.at(static_cast<std::size_t>(i)).data.ptr)->receive();
+  }
 }
 
 const TelemetrySocket* TelemetrySockets::find(const fs::path& path) const {

@@ -1,9 +1,10 @@
 // Telemetry that services send instead of writing it: one JSON object a datagram, to a Unix socket of the agent's. The
-// kernel keeps what came since the last interval; a sender that does not wait is never held up. Whatever does not fit
-// or makes no sense is counted and forgotten.
+// kernel keeps ten of them (net.unix.max_dgram_qlen), so they are read as they come; a sender that does not wait is
+// never held up. Whatever does not fit or makes no sense is counted and forgotten.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <vector>
@@ -18,8 +19,10 @@ class TelemetrySocket {
  public:
   // A telemetry line has some 300 bytes.
   static constexpr std::size_t longest_datagram = 8192;
-  // In one interval; the rest waits in the kernel, whose queue is bounded too.
+  // That are kept of one interval: the newest.
   static constexpr std::size_t most_datagrams = 1024;
+  // That are read in one interval; the rest waits in the kernel, and who sent it learns that there is no room.
+  static constexpr std::size_t most_read = 4 * most_datagrams;
 
   // Binds with this mode. A socket file that a crash left is replaced; anything else at the path, or one that another
   // process listens on (Busy), is an error. The directory must exist, and not everybody may write to it.
@@ -32,9 +35,14 @@ class TelemetrySocket {
   struct Arrived {
     std::vector<TelemetrySample> lines;  // oldest first
     std::size_t ignored = 0;             // too long, or no JSON object
+    double age_s = 0;                    // wall time since the newest line came
   };
+  // Reads what has come; never waits.
+  void receive();
   // What has come since the last call; never waits.
   Arrived take();
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
 
   Status set_mode(unsigned mode);
   // Whether the file at the path is still this socket's: nobody can send to one whose file was removed.
@@ -53,20 +61,30 @@ class TelemetrySocket {
   std::uint64_t device_ = 0;
   std::uint64_t received_ = 0;
   std::uint64_t ignored_ = 0;
+  // Since the last take().
+  std::deque<TelemetrySample> lines_;
+  std::size_t read_ = 0;
+  std::size_t ignored_since_ = 0;
+  double newest_s_ = 0;  // monotonic_s() of the newest line
 };
 
 // The sockets of a process. They stay over a reload of the configuration: who has connected need not do so again, and
 // what is sent meanwhile is not lost.
 class TelemetrySockets {
  public:
+  TelemetrySockets();
   // Open already, or opened; anew where its file has gone meanwhile.
   Result<std::shared_ptr<TelemetrySocket>> get(const fs::path& given, unsigned mode);
+  // Readable where datagrams have come: then receive() reads them.
+  [[nodiscard]] int fd() const { return epoll_.get(); }
+  void receive();
   // None where it is not open.
   [[nodiscard]] const TelemetrySocket* find(const fs::path& path) const;
   // After a reload: those that nobody holds any more.
   void drop_unused();
 
  private:
+  Fd epoll_;
   std::map<fs::path, std::shared_ptr<TelemetrySocket>> open_;
 };
 
