@@ -250,7 +250,8 @@ FIGURES = (
     Figure("ahq-fluctuating-missed", "Missed intervals under a fluctuating load", "intervals of 500", "fluctuating",
            _fluctuating, "Ah-Q figure 17", "Mean of three seeds; `lc_first` is the simple baseline."),
     Figure("ahq-equivalence", "Cores that one policy saves at equal E_S", "cores or E_S", "equivalence", _equivalence,
-           "Ah-Q section VII", "Interpolated on a grid of smaller nodes."),
+           "Ah-Q section VII", "Interpolated on a grid of smaller nodes. A row is left out where the E_S of a policy "
+           "stays below it on the whole grid, as ARQ's does."),
     Figure("ombm-accuracy", "Accuracy of predicted latency", "percent", "ombm", _accuracy, "OMBM figure 7",
            "The paper has only the classic profile."),
     Figure("ombm-assurance", "Latency targets under OMBM", "percent of intervals", "assurance", _assurance,
