@@ -30,12 +30,12 @@ CONFIG = OnlineConfig(envs=32, batch=128, replay_ratio=1.0, min_services=4, step
 PRELUDE = """
 import json, sys
 import numpy as np, torch
-from osml_training.dqn.online_config import OnlineConfig
-from osml_training.dqn.online_environment import ServiceSteps, states_of
-from osml_training.dqn.online_learner import greedy
+from osml_training.online_dqn.config import OnlineConfig
+from osml_training.online_dqn.environment import ServiceSteps, states_of
+from osml_training.online_dqn.learner import greedy
 from osml_training.dqn.qnet import QNet
-from osml_training.dqn.rllib_learn import *
-from osml_training.dqn.rllib_learn import build, take_back
+from osml_training.rllib.learn import *
+from osml_training.rllib.learn import build, take_back
 from osml_training.dqn.state import STATE
 from osml_training.dqn.transitions import Tuples
 from osml_training.networks import Scaling
