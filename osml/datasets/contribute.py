@@ -79,10 +79,14 @@ def described_for(
     return about
 
 
+def _files(folder: Path) -> list[Path]:
+    parquet = [file for part in (TRACES, LABELS) for file in sorted((folder / part).rglob("*.parquet"))]
+    return [folder / DATASET, *parquet]
+
+
 def _packed(folder: Path) -> list[Packed]:
-    files = [file for part in (TRACES, LABELS) for file in sorted((folder / part).rglob("*.parquet"))]
     found: list[Packed] = []
-    for file in [folder / DATASET, *files]:
+    for file in _files(folder):
         rows = int(pq.read_metadata(file).num_rows) if file.suffix == ".parquet" else 0
         found.append(Packed(file.relative_to(folder).as_posix(), sha256(file), file.stat().st_size, rows))
     return found
@@ -125,8 +129,7 @@ def pack(
     report = validate(dataset, max_gib=max_gib, about=about)
     if not report.accepted:
         raise refused(report)
-    files = _packed(dataset)
-    _check_unpacks([file.path for file in files])
+    _check_unpacks([file.relative_to(dataset).as_posix() for file in _files(dataset)])
     write_description(dataset, about)
     files = _packed(dataset)
     identity = write_card(dataset, about, report, files)

@@ -25,7 +25,7 @@ from osml_training.dqn.config import OfflineConfig, read_offline_config, shipped
 from osml_training.dqn.evaluate import EVALUATION_SEED, evaluate, fresh_surfaces
 from osml_training.dqn.export import write_q_bundle
 from osml_training.dqn.qnet import QNet
-from osml_training.dqn.transitions import Keep, Transitions, read_transitions, runs_of, transitions_of
+from osml_training.dqn.transitions import Keep, Transitions, read_transitions, runs_in_file, runs_of, transitions_of
 from osml_training.export.bundle import rounded, unit_of
 from osml_training.export.commit import commit
 from osml_training.export.made import Made, command_line
@@ -86,13 +86,13 @@ def run_c_job(job: CJob, on_progress: Callable[[offline.Progress], None] | None 
         check_name(job.name)
     started = time.monotonic()
     real = _about(job.data).provenance.kind == "real"
-    runs = read_transitions(job.data[0]).runs if job.from_file else runs_of(job.data, job.platform)
+    runs = runs_in_file(job.data[0]) if job.from_file else runs_of(job.data, job.platform)
     split = split_for(runs, for_rates(for_data(config.split, real=real)))
     config = msgspec.structs.replace(config, split=split)
     found = tuples_of(job, config)
     platform = found.runs[0].platform
     if job.from_file and job.evaluate_on is None:
-        _check_virtual(platform, real=real)
+        _check_can_be_swept(platform, real=real)
     warnings: list[str] = []
     judged = _judged(job, config, found, warnings) if config.attempts > 1 else None
     read_s = time.monotonic() - started
@@ -129,7 +129,7 @@ def run_c_job(job: CJob, on_progress: Callable[[offline.Progress], None] | None 
     return Made(done.folder, done.document | {"learning": told}, warnings)
 
 
-def _check_virtual(platform: str, *, real: bool) -> None:
+def _check_can_be_swept(platform: str, *, real: bool) -> None:
     """InputError before the training where there is nothing to evaluate it on: tuples alone are no surfaces."""
     from osml.simulator import catalogs  # noqa: PLC0415 - compiled code
 

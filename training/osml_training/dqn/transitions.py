@@ -272,25 +272,45 @@ def write_transitions(file: Path, found: Transitions, about: FileDescription) ->
         pq.write_table(table, partial, **options)
 
 
-def read_transitions(file: Path, keep: Keep | None = None) -> Transitions:
-    """The tuples of a file of `write_transitions`, of the runs that `keep` says. InputError for other files."""
+def _opened(file: Path) -> tuple[Any, FileDescription, list[str]]:
+    """A file of `write_transitions`, what it says of itself, and what it tells of its runs. InputError for others."""
     parquet = open_parquet(file)
     about = described(parquet.schema_arrow.metadata, str(file))
-    names = [*_KEYS, *STATE, "q_i", "next"]
-    missing = [name for name in names if name not in parquet.schema_arrow.names]
+    there = parquet.schema_arrow.names
+    missing = [name for name in (*_KEYS, *STATE, "q_i", "next") if name not in there]
     if about.schema != TRANSITIONS_SCHEMA or missing:
         raise InputError(
             f"{file}: schema '{about.schema}'{f', column {missing[0]!r} is missing' if missing else ''}, expected "
             f"'{TRANSITIONS_SCHEMA}' of `osml learn data transitions`"
         )
-    names += [_RATE] if _RATE in parquet.schema_arrow.names else []
-    groups = [read_group(parquet, file, group, names) for group in range(parquet.metadata.num_row_groups)]
-    table = pa.concat_tables(groups)
+    return parquet, about, [*_KEYS, *([_RATE] if _RATE in there else [])]
+
+
+def _columns(file: Path, parquet: Any, names: list[str]) -> Any:
+    return pa.concat_tables(
+        [read_group(parquet, file, group, names) for group in range(parquet.metadata.num_row_groups)]
+    )
+
+
+def _numbered(table: Any, told: list[str]) -> tuple[NDArray[np.int32], tuple[RunKey, ...]]:
+    """The number of the run of each row, (rows,), and the runs by their numbers."""
     codes = table.column("run").combine_chunks().dictionary_encode()
     run: NDArray[np.int32] = codes.indices.to_numpy(zero_copy_only=False).astype(np.int32)
     first = np.unique(run, return_index=True)[1].tolist()
-    told = (*_KEYS, _RATE) if _RATE in names else _KEYS
-    keys = tuple(RunKey(*(table.column(name)[row].as_py() for name in told)) for row in first)
+    return run, tuple(RunKey(*(table.column(name)[row].as_py() for name in told)) for row in first)
+
+
+def runs_in_file(file: Path) -> tuple[RunKey, ...]:
+    """The runs of a file of `write_transitions`, without their tuples. InputError for other files."""
+    parquet, _, told = _opened(file)
+    return _numbered(_columns(file, parquet, told), told)[1]
+
+
+def read_transitions(file: Path, keep: Keep | None = None) -> Transitions:
+    """The tuples of a file of `write_transitions`, of the runs that `keep` says. InputError for other files."""
+    parquet, about, told = _opened(file)
+    table = _columns(file, parquet, [*told, *STATE, "q_i", "next"])
+    run, keys = _numbered(table, told)
     column = TraceColumns(table)
     following = table.column("next").combine_chunks().flatten().to_numpy().reshape(-1, len(MOVES))
     if len(following) != len(run) or following.max(initial=NONE) >= len(run) or following.min(initial=0) < NONE:

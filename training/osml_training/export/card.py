@@ -96,8 +96,8 @@ def card(metadata: ModelMetadata) -> str:
     again = m.metrics.get("calibrated")
     by = f"by `{again['command']}` (commit `{short(again['commit'])}`)" if again else ""
     anew = f"\n\nThe margins for unseen ones were made after the training, {by}." if again else ""
-    parent = f"- transferred from `{m.parent}` (first hidden layer kept); see its card for what it learned from\n"
-    parent = parent if m.parent else ""
+    told_of = f"- transferred from `{m.parent}` (first hidden layer kept); see its card for what it learned from\n"
+    parent = told_of if m.parent else ""
     made = "simulated traces of the virtual node, not a real machine" if m.simulated else "traces of real machines"
     real = (
         "Its errors on real machines are not known: the virtual node is made of equations."

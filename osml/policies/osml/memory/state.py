@@ -12,8 +12,8 @@ from osml.domain import Infeasible, Partition
 from osml.policies.osml.memory.past import Past, whole
 
 CELLS, SHARED, POOLED, SOME = "cells", "shared", "pooled", "some"
-"""Ways to run a node: a cell for each service; everybody on everything; one in a cell and the others together on the
-rest, or cells for some where a service has just come; cells for some and too little for others."""
+"""Ways to run a node: a cell for each service; everybody on everything; cells for some and the others together on the
+rest, where a service has just come or another policy left it so; cells for some and too little for others."""
 
 _MOST = 1e9
 """CPUs or ways: no need is as much."""
