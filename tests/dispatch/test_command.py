@@ -2,12 +2,15 @@
 
 import json
 import math
+import time
 
 import pytest
 from typer.testing import CliRunner
 
 from osml.base.failure import InputError
 from osml.cli.main import application
+from osml.dispatch.mdp import policy_iteration
+from osml.dispatch.mdp.lookup import ThresholdLookup
 from osml.dispatch.mdp.parameters import FarmParameters
 from osml.dispatch.mdp.policy_iteration import TimeLimitError
 from osml.dispatch.mdp.thresholds import ThresholdTable, solve, thresholds_for
@@ -100,6 +103,28 @@ def test_tables_that_need_no_solution():
     avoid = ThresholdTable.avoid(3)
     assert avoid.queue(1, 0) is None
     assert not avoid.uses(10**9, 3, 0)
+
+
+def test_a_solution_that_is_not_found_leaves_the_lookup_alive(monkeypatch):
+    hard, easy = FarmParameters(2, 7.0, 20.0, 1.0, 0.5, 0.5), FarmParameters(2, 3.0, 20.0, 1.0, 0.5, 0.5)
+    monkeypatch.setattr(policy_iteration, "_MAX_ROUNDS", 0)
+    lookup = ThresholdLookup()
+    lookup.ask(hard)
+    wait_for(lambda: lookup.problem is not None)
+    assert "did not converge in 0 rounds" in lookup.problem
+    assert lookup.table.named() == ThresholdTable.non_idling(2).named()
+    monkeypatch.undo()
+    lookup.ask(easy)
+    wait_for(lambda: lookup.problem is None)
+    assert lookup.table.named() == thresholds_for(easy).named()
+    lookup.stop()
+
+
+def wait_for(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_rounding_keeps_what_is_not_a_rate():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import shutil
 import socket
@@ -21,7 +23,7 @@ from osml.dispatch.haproxy.controller import Controller
 from osml.dispatch.haproxy.estimate import Estimates, Priors
 from osml.dispatch.haproxy.farm_view import DispatchDecision
 from osml.dispatch.haproxy.interference_signal import Reading
-from osml.dispatch.haproxy.journal import Journal
+from osml.dispatch.haproxy.journal import Journal, Original, Process
 from osml.dispatch.haproxy.proxy import HaproxyBackend
 from osml.lab.testbed.haproxy_process import BACKEND, start_haproxy, write_config
 from osml.lab.trials.children import Child, Children, free_port, wait_until
@@ -347,6 +349,98 @@ def test_a_controller_that_was_killed_left_a_journal_that_the_next_one_restores_
     with control(farm, ManualSignal(web1=False, web2=False)) as controller:
         controller.step()
     assert farm.states() == UNTOUCHED
+
+
+def killed_with_web2_out(farm: Farm) -> HaproxyBackend:
+    backend = farm.backend()
+    backend.apply(DispatchDecision({"web1": 1, "web2": 0}))
+    return backend
+
+
+def test_a_server_that_came_since_the_first_change_is_in_the_journal(farm: Farm) -> None:
+    backend = killed_with_web2_out(farm)
+    farm.servers.append(SlowServer(0.1))
+    farm.configure()
+    farm.haproxy.kill()
+    farm.haproxy = farm.start()
+    with contextlib.suppress(HaproxyGoneError):
+        backend.read()
+    backend.read()
+    backend.apply(DispatchDecision({"web1": 2, "web2": 2, "web3": 0}))
+    backend._journal.close()  # pyright: ignore[reportPrivateUsage]
+    assert farm.states()["web3"] == ("out", 2)
+    with control(farm, ManualSignal()) as controller:
+        controller.step()
+    assert farm.states() == {**UNTOUCHED, "web3": ("no check", 2)}
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_maxconn_that_was_changed_with_a_restart_is_kept(farm: Farm, killed: bool) -> None:
+    backend = killed_with_web2_out(farm)
+    farm.haproxy.kill()
+    farm.configure(maxconn=7)
+    farm.haproxy = farm.start()
+    if killed:
+        backend._journal.close()  # pyright: ignore[reportPrivateUsage]
+        backend = farm.backend()
+    else:
+        with contextlib.suppress(HaproxyGoneError):
+            backend.read()
+        backend.read()
+        backend.apply(DispatchDecision({"web1": 7, "web2": 0}))
+    assert {one.limit for one in backend.observe({}).backends} == {7}
+    backend.restore()
+    assert farm.states() == {"web1": ("no check", 7), "web2": ("no check", 7)}
+
+
+def test_a_process_of_the_same_pid_is_another_if_it_began_later() -> None:
+    first = Process("1", 1000.0)
+    assert not Process("1", 1001.5).is_another(first), "whole seconds"
+    assert Process("1", 1060.0).is_another(first)
+    assert Process("2", 1000.0).is_another(first)
+
+
+def test_a_journal_that_was_cut_off_has_the_state_before(tmp_path: Path) -> None:
+    path, before = tmp_path / "journal", {"web1": Original(True, 2)}
+    journal = Journal(path, "farm")
+    path.write_bytes(b'{"backe')
+    assert journal.read() is None, "nothing was changed yet"
+    journal.write(before, Process("7"))
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'\n{"backend":"farm","serv')
+    left = journal.read()
+    assert left is not None
+    assert left.servers == before
+    journal.write({"web1": Original(False, 3)}, Process("7"))
+    left = journal.read()
+    assert left is not None
+    assert left.servers == {"web1": Original(False, 3)}
+    journal.clear()
+    assert journal.read() is None
+    path.write_bytes(b"not ours")
+    with pytest.raises(InputError, match="is not a state file of osml"):
+        journal.read()
+
+
+def test_a_full_disk_leaves_the_journal_and_the_servers(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = farm.backend()
+
+    def full(number: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(MachineError, match="No space left on device; no server is changed without it"):
+        backend.apply(DispatchDecision({"web1": 2, "web2": 0}))
+    assert (farm.directory / "journal").read_bytes() == b""
+    assert farm.states() == UNTOUCHED
+
+
+def test_where_nothing_was_changed_a_haproxy_that_is_away_is_no_failure(farm: Farm) -> None:
+    with control(farm, ManualSignal()) as controller:
+        controller.step()
+        farm.haproxy.kill()
+        controller.step()
+    assert controller.restored
 
 
 def test_the_next_controller_restores_what_a_killed_one_left_although_it_has_no_signal(farm: Farm) -> None:

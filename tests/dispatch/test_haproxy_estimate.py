@@ -71,6 +71,16 @@ def test_a_service_rate_without_prior_is_believed_after_enough_completions() -> 
     assert (found.mu_high, found.mu_low, found.arrival) == (50, pytest.approx(19, abs=1), pytest.approx(50, abs=1))
 
 
+def test_completions_that_come_slowly_are_enough_and_stay_so() -> None:
+    estimates = Estimates(Priors(mu_high=125))
+    for _ in range(600):  # ten minutes at 0.05/s: never 20 at once that are not forgotten
+        estimates.add(Sample(1.0, 5, (5, 0.05), (0.04, 0.01), (0, 0), (1, 1)))
+    assert estimates.parameters(2) is not None
+    for _ in range(600):  # no interference
+        estimates.add(Sample(1.0, 5, (5, 0), (0.04, 0), (0, 0), (1, 0)))
+    assert estimates.parameters(2) is not None
+
+
 @settings(deadline=None)  # the first solution of a checkout compiles
 @given(st.floats(0, 500), st.floats(0, 500), st.floats(0, 500))
 def test_parameters_always_have_an_answer_or_a_reason(arrivals: float, high: float, low: float) -> None:

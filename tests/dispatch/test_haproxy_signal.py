@@ -37,9 +37,9 @@ def test_a_bad_schedule_is_said(tmp_path: Path, text: str) -> None:
     path = tmp_path / "schedule.json"
     path.write_text(text)
     with pytest.raises(InputError, match=r"--schedule .*expected"):
-        load_schedule(path, 0.0)
+        load_schedule(path)
     with pytest.raises(InputError, match="can't be read"):
-        load_schedule(tmp_path / "none", 0.0)
+        load_schedule(tmp_path / "none")
 
 
 def test_file_takes_words_and_numbers_and_expires(tmp_path: Path) -> None:
@@ -136,10 +136,14 @@ def test_entropy_of_a_node_is_compared_with_the_level_and_expires(server: FakeSe
     signal = ServerSignal(server.url, {"a": "n1", "b": "n2"}, "e_s", Level(0.2), 1.0, interval_s=0.02)
     try:
         assert soon(lambda: signal.read(time.monotonic()) == {"a": True}), "n2 never reported"
+        assert soon(lambda: signal.problem == "b: the server knows no node 'n2'"), "a typing error is said"
         server.e_s = 0.1
         assert soon(lambda: signal.read(time.monotonic()) == {"a": False})
         server.age_s = 3.0
         assert soon(lambda: signal.read(time.monotonic()) == {}), "the node fell silent"
+        assert soon(lambda: "a: node 'n1' was silent for 3 s" in (signal.problem or ""))
+        server.age_s, server.e_s = 0.0, None
+        assert soon(lambda: "a: node 'n1' reports no e_s" in (signal.problem or ""))
         server.age_s, server.garbage = 0.0, True
         assert soon(lambda: signal.problem is not None)
     finally:

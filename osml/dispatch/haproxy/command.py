@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -102,12 +103,14 @@ def run_command(
     journal = Journal(state_file or socket.with_name(f"{socket.name}.{backend}.osml"), backend)
     haproxy = HaproxyBackend(runtime, backend, journal)
     haproxy.start()
-    source = _signal(haproxy, server_url, node or [], measure, token_file, signal_file, schedule, limit, max_age_s)
-    stop = _Stop(duration)
-    estimates = Estimates(Priors(mu_high, mu_low, alpha_high, alpha_low))
+    begin = _signal(haproxy, server_url, node or [], measure, token_file, signal_file, schedule, limit, max_age_s)
+    if haproxy.changed:
+        haproxy.restore()  # what a killed controller left is not kept for as long as the solver compiles
     if policy == "threshold":
         # The first solution may compile for some seconds, beside which nobody could steer.
-        solved(FarmParameters(len(haproxy.names), 1.0, 2.0, 1.0, alpha_high, alpha_low, "anytime").rounded())
+        solved(FarmParameters(2, 1.0, 2.0, 1.0, alpha_high, alpha_low, "anytime").rounded())
+    estimates = Estimates(Priors(mu_high, mu_low, alpha_high, alpha_low))
+    source, stop = begin(), _Stop(duration)
     with Controller(haproxy, source, policy, estimates, limit_interfered=interfered_slots) as controller:
         reporter = _Reporter(controller, source, report_s, json)
         controller.run(lambda: stop.now() or reporter.tick(), poll_ms / 1000)
@@ -146,20 +149,25 @@ def _signal(
     schedule: Path | None,
     level: float,
     max_age_s: float,
-) -> Signal:
-    """The one source of interference that was named. Raises InputError."""
+) -> Callable[[], Signal]:
+    """What begins the one source of interference that was named: times of a schedule count from then. InputError."""
     from osml.dispatch.haproxy.interference_server import ServerSignal  # noqa: PLC0415
-    from osml.dispatch.haproxy.interference_signal import FileSignal, Level, load_schedule  # noqa: PLC0415
+    from osml.dispatch.haproxy.interference_signal import (  # noqa: PLC0415
+        FileSignal,
+        Level,
+        ScheduleSignal,
+        load_schedule,
+    )
 
     names = haproxy.names
     if (server_url is not None) + (signal_file is not None) + (schedule is not None) != 1:
         raise InputError("expected exactly one source of interference: --server-url, --signal-file or --schedule")
     if schedule is not None:
-        known = load_schedule(schedule, time.monotonic())
-        _known(known.names, names, f"--schedule {schedule}")
-        return known
+        switches = load_schedule(schedule)
+        _known({switch.backend for switch in switches}, names, f"--schedule {schedule}")
+        return lambda: ScheduleSignal(switches, time.monotonic())
     if signal_file is not None:
-        return FileSignal(signal_file, Level(level), max_age_s, time.time, lambda: haproxy.names)
+        return lambda: FileSignal(signal_file, Level(level), max_age_s, time.time, lambda: haproxy.names)
     pairs = dict(zip(names, names, strict=True))
     for text in node:
         backend, equals, name = text.partition("=")
@@ -169,7 +177,8 @@ def _signal(
         pairs[backend] = name
     if not (server_url or "").startswith(("http://", "https://")):
         raise InputError(f"--server-url is '{server_url}', expected http://HOST:PORT")
-    return ServerSignal(server_url or "", pairs, measure, Level(level), max_age_s, read_token(token_file))
+    token = read_token(token_file)
+    return lambda: ServerSignal(server_url or "", pairs, measure, Level(level), max_age_s, token)
 
 
 def _known(given: set[str], names: tuple[str, ...], where: str) -> None:

@@ -74,6 +74,9 @@ class Controller:
         self._signal.stop()
         if self.lookup is not None and self._own_lookup:
             self.lookup.stop()
+        if not self._haproxy.changed:
+            self.restored = True
+            return
         deadline = time.monotonic() + RESTORE_WITHIN_S
         while time.monotonic() < deadline:
             # A HAProxy that is away may be restarting, with our drains in its state file.

@@ -27,10 +27,13 @@ class DecayedRate:
     weight: float = 0.0
     events: float = 0.0
     exposure_s: float = 0.0
+    ever: float = 0.0
+    """Events since the start, none forgotten."""
 
     def add(self, events: float, exposure_s: float, elapsed_s: float) -> None:
         """What was seen in the last `elapsed_s` seconds, after ageing what was known before."""
         kept = math.exp2(-elapsed_s / self.half_life_s)
+        self.ever += events
         self.events = self.events * kept + events
         self.exposure_s = self.exposure_s * kept + exposure_s
 
@@ -112,4 +115,4 @@ class Estimates:
 
 def _believed(rate: DecayedRate) -> float | None:
     value = rate.value
-    return value if value and (rate.prior is not None or rate.events >= SEEN_ENOUGH) else None
+    return value if value and (rate.prior is not None or rate.ever >= SEEN_ENOUGH) else None

@@ -15,6 +15,8 @@ from osml.dispatch.haproxy.interference_signal import Level, Reading
 
 Measure = Literal["e_s", "slowdown"]
 MAX_ANSWER = 4 << 20
+_NAMED = 5
+"""Most backends without a reading that a message has."""
 
 
 class _Node(msgspec.Struct):
@@ -78,25 +80,37 @@ class ServerSignal:
     def _run(self) -> None:
         while True:
             try:
-                self._known = {**self._known, **self._fetch()}
-                self.problem = None
+                found, unknown = self._fetch()
+                self._known = {**self._known, **found}
+                more = [f"{len(unknown) - _NAMED} more"] if len(unknown) > _NAMED else []
+                self.problem = "; ".join([*unknown[:_NAMED], *more]) or None
             except (httpx.HTTPError, httpx.InvalidURL, msgspec.MsgspecError, ValueError) as error:
                 self.problem = f"{type(error).__name__}: {error}"
             if self._stop.wait(self._interval_s):
                 self._client.close()
                 return
 
-    def _fetch(self) -> dict[str, tuple[bool, float]]:
+    def _fetch(self) -> tuple[dict[str, tuple[bool, float]], list[str]]:
+        """Readings, and in words of which backends there is none that is fresh: else a typing error would pass for a
+        server without interference.
+        """
         answer, now = msgspec.json.decode(self._get("/v1/nodes"), type=_Nodes), time.monotonic()
         reported = {node.node: node for node in answer.nodes}
         found: dict[str, tuple[bool, float]] = {}
+        unknown: list[str] = []
         for backend, name in self._nodes.items():
             if name not in reported:
+                unknown.append(f"{backend}: the server knows no node '{name}'")
                 continue
             value = reported[name].e_s if self._measure == "e_s" else self._slowdown(name)
-            if value is not None:
-                found[backend] = (self._level.reached(value), now - max(0.0, answer.server_time - reported[name].at))
-        return found
+            age_s = max(0.0, answer.server_time - reported[name].at)
+            if value is None:
+                unknown.append(f"{backend}: node '{name}' reports no {self._measure}")
+                continue
+            if age_s > self._max_age_s:
+                unknown.append(f"{backend}: node '{name}' was silent for {age_s:.0f} s")
+            found[backend] = (self._level.reached(value), now - age_s)
+        return found, unknown
 
     def _slowdown(self, node: str) -> float | None:
         history = msgspec.json.decode(self._get(f"/v1/nodes/{node}?points=1"), type=_History)

@@ -47,14 +47,9 @@ class ScheduleSignal:
         self._switches = sorted(switches, key=lambda switch: switch.t)
         self._started = started
 
-    @property
-    def names(self) -> set[str]:
-        """Backends that the schedule speaks of."""
-        return {switch.backend for switch in self._switches}
-
     def read(self, now: float) -> Reading:
         """State after all switches up to now."""
-        state = dict.fromkeys(self.names, False)
+        state = dict.fromkeys((switch.backend for switch in self._switches), False)
         for switch in self._switches:
             if switch.t > now - self._started:
                 break
@@ -65,7 +60,7 @@ class ScheduleSignal:
         """Nothing runs beside."""
 
 
-def load_schedule(path: Path, started: float) -> ScheduleSignal:
+def load_schedule(path: Path) -> list[Switch]:
     """A JSON list of {"t", "backend", "interfered"}. Raises InputError."""
     try:
         switches = read_json(path, list[Switch])
@@ -75,7 +70,7 @@ def load_schedule(path: Path, started: float) -> ScheduleSignal:
         ) from None
     if not switches:
         raise InputError(f"--schedule {path} has no switches, expected at least one")
-    return ScheduleSignal(switches, started)
+    return switches
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,11 @@
-"""What the servers were like before the first change, on disk: so that it survives a controller that is killed."""
+"""What the servers were like before the first change, on disk: so that it survives a controller that is killed.
+
+Each state is a line, and the last complete one counts: a controller that is killed as it writes leaves the one before.
+"""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Mapping
@@ -20,9 +24,29 @@ class Original(msgspec.Struct, frozen=True):
     limit: int | None
 
 
-class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Process(msgspec.Struct, frozen=True):
+    """One HAProxy process. since: `time.monotonic()` seconds of its start, since a container may give a PID again."""
+
+    pid: str = ""
+    since: float = 0.0
+
+    def is_another(self, process: Process) -> bool:
+        """Whether this is not `process`. HAProxy tells whole seconds."""
+        return self.pid != process.pid or abs(self.since - process.since) > SAME_START_S
+
+
+SAME_START_S = 3.0
+
+
+class Left(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a killed controller left: servers as they were before the first change, in the HAProxy that it changed."""
+
     backend: str
     servers: dict[str, Original]
+    haproxy: Process | None = None
+
+
+_BEGIN = b'{"backend":'
 
 
 class Journal:
@@ -32,7 +56,7 @@ class Journal:
         self.path = path
         self._backend = backend
         try:
-            self._file = path.open("a+b")
+            self._file = path.open("a+b", buffering=0)
         except OSError as error:
             raise MachineError(
                 f"{path}, the file with the servers' original state, can't be written: {error.strerror}; choose "
@@ -44,34 +68,45 @@ class Journal:
             self._file.close()
             raise MachineError(f"another `osml run dispatch` controls this backend (lock on {path})") from None
 
-    def read(self) -> Mapping[str, Original]:
-        """What a killed controller left; empty where the last one ended in order."""
+    def read(self) -> Left | None:
+        """What a killed controller left; None where the last one ended in order, or before its first change.
+
+        Raises InputError for a file that is not osml's, or of another backend.
+        """
         self._file.seek(0)
         text = self._file.read()
-        if not text.strip():
-            return {}
+        whole, _, torn = text.rpartition(b"\n")
+        if not whole.strip() and _BEGIN.startswith(torn[: len(_BEGIN)]):
+            return None
         try:
-            document = msgspec.json.decode(text, type=_Document)
+            left = msgspec.json.decode(whole.splitlines()[-1] if whole.strip() else torn, type=Left)
         except NO_JSON as error:
             raise InputError(f"{self.path} is not a state file of osml ({error}): remove it") from None
-        if document.backend != self._backend:
-            raise InputError(f"{self.path} is of backend '{document.backend}', not '{self._backend}': choose another")
-        return document.servers
+        if left.backend != self._backend:
+            raise InputError(f"{self.path} is of backend '{left.backend}', not '{self._backend}': choose another")
+        return left
 
-    def write(self, servers: Mapping[str, Original]) -> None:
-        """Remember them, on disk before anything is changed."""
-        text = msgspec.json.encode(_Document(self._backend, dict(servers)))
-        self._file.seek(0)
-        self._file.truncate()
-        self._file.write(text + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+    def write(self, servers: Mapping[str, Original], haproxy: Process) -> None:
+        """Remember them, on disk before anything is changed. Raises MachineError where that fails; the old state stays.
+
+        A line that was cut off before is ended first.
+        """
+        end = self._file.seek(0, os.SEEK_END)
+        text = msgspec.json.encode(Left(self._backend, dict(servers), haproxy))
+        try:
+            if self._file.write(b"\n" + text + b"\n") != len(text) + 2:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            self._file.truncate(end)
+            raise MachineError(
+                f"{self.path}, the file with the servers' original state, can't be written: {error.strerror}; no "
+                "server is changed without it"
+            ) from None
 
     def clear(self) -> None:
         """Everything is restored: nothing to remember."""
-        self._file.seek(0)
-        self._file.truncate()
-        self._file.flush()
+        self._file.truncate(0)
 
     def close(self) -> None:
         """Let go of the lock. The empty file stays, or a second controller could lock one that is gone."""

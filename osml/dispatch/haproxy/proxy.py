@@ -8,13 +8,14 @@ no drain until it is up again.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from osml.base.failure import Failure, InputError
 from osml.dispatch.haproxy.command_socket import HaproxyGoneError, RuntimeSocket
 from osml.dispatch.haproxy.farm_view import Backend, DispatchDecision, FarmObservation
-from osml.dispatch.haproxy.journal import Journal, Original
+from osml.dispatch.haproxy.journal import Journal, Original, Process
 from osml.dispatch.haproxy.show_stat import (
     SERVERS_AND_BACKEND,
     BackendRows,
@@ -45,8 +46,9 @@ class HaproxyBackend:
         self._drained: set[str] = set()
         self._ever_drained: set[str] = set()
         self._original: dict[str, Original] = {}
+        self._journaled: dict[str, Original] = {}
         self._connections = 0
-        self._pid = ""
+        self._process = Process()
         self._away = False
         self._stuck: set[str] = set()
         self._changed = False
@@ -74,12 +76,15 @@ class HaproxyBackend:
                     "in its configuration"
                 )
         left = self._journal.read()
+        known = {} if left is None else left.servers
+        another = left is not None and left.haproxy is not None and self._process.is_another(left.haproxy)
         for name, row in self.rows.servers.items():
-            self._original[name] = left.get(name) or Original(not row.draining, row.limit)
-            if name in left and left[name].open and row.may_drain:
+            old = known.get(name) or Original(not row.draining, row.limit)
+            self._original[name] = Original(old.open, row.limit) if another else old
+            if name in known and old.open and row.may_drain:
                 self._mark_drained([name])
-        if left:
-            self._journal.write(self._original)
+        if left is not None:
+            self._remember()
             self._changed = True
 
     def read(self) -> BackendRows:
@@ -131,9 +136,8 @@ class HaproxyBackend:
         commands += [f"set server {self._backend}/{name} state drain" for name in closing]
         if not commands:
             return 0
-        if not self._changed:
-            self._journal.write(self._original)
-            self._changed = True
+        self._remember()
+        self._changed = True
         self._mark_drained(closing)
         self._send(commands)
         return len(commands)
@@ -155,7 +159,14 @@ class HaproxyBackend:
             self._send(commands)
         self._drained.clear()
         self._journal.clear()
+        self._journaled = {}
         self._changed = False
+
+    def _remember(self) -> None:
+        """Also a server that came since the last change."""
+        if self._journaled != self._original:
+            self._journal.write(self._original, self._process)
+            self._journaled = dict(self._original)
 
     def _open(self, row: ServerRow, slots: int) -> list[str]:
         """In this order: setting maxconn is what makes HAProxy look at its queue."""
@@ -194,20 +205,33 @@ class HaproxyBackend:
         """Ask who answers. A reload may carry our drains over into the new process: they are still ours.
 
         Its state file may be older than our last look, so one that we opened since may be drained again. A drain that
-        was the operator's at our last look stays the operator's.
+        was the operator's at our last look stays the operator's. A maxconn is that of its configuration: no state file
+        has it.
         """
-        pid = parse_info(self._runtime.ask("show info")).get("Pid", "")
-        if self._pid != pid and self._connections > 0:
+        info = parse_info(self._runtime.ask("show info"))
+        process = Process(info.get("Pid", ""), _since(info.get("Uptime_sec", "")))
+        if self._connections > 0 and process.is_another(self._process):
             self.outages.restarts += 1
+            self._original |= {
+                name: Original(self._original[name].open, row.limit)
+                for name, row in rows.servers.items()
+                if name in self._original
+            }
+            self._journaled = {}
             operators = {name for name, row in self.rows.servers.items() if row.draining} - self._drained
             drained = {name for name, row in rows.servers.items() if row.draining}
             self._drained |= (drained & self._ever_drained) - operators
-        self._pid, self._connections = pid, self._runtime.connections
+        self._process, self._connections = process, self._runtime.connections
 
     def _send(self, commands: list[str]) -> None:
         answer = self._runtime.ask(*commands).strip()
         if answer:
             raise Failure(f"HAProxy refused `{'; '.join(commands)}`: {answer.splitlines()[0]}")
+
+
+def _since(uptime_s: str) -> float:
+    """`time.monotonic()` at the start of a process; 0 where it does not say how long it runs."""
+    return time.monotonic() - int(uptime_s) if uptime_s.isdecimal() else 0.0
 
 
 def check_backend(runtime: RuntimeSocket, backend: str) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from osml.base.failure import InputError
+from osml.base.failure import Failure, InputError
 from osml.dispatch.mdp.parameters import FarmParameters
-from osml.dispatch.mdp.policy_iteration import TimeLimitError
 from osml.dispatch.mdp.thresholds import ThresholdTable, thresholds_for
 
 LIMIT_S = 60.0
@@ -63,12 +62,12 @@ def solved(
 ) -> tuple[FarmParameters, ThresholdTable, str | None]:
     """The table, or what stands in for it with the reason.
 
-    Non-idling where a farm can't keep up, which has no use for a server that waits. Where the solution takes too long,
+    Non-idling where a farm can't keep up, which has no use for a server that waits. Where no solution is found in time,
     the `newest` table: rates have moved a little since.
     """
     try:
         return parameters, thresholds_for(parameters, LIMIT_S), None
-    except TimeLimitError as error:
-        return parameters, newest or ThresholdTable.non_idling(parameters.servers), str(error)
     except InputError as error:
         return parameters, ThresholdTable.non_idling(parameters.servers), str(error)
+    except Failure as error:
+        return parameters, newest or ThresholdTable.non_idling(parameters.servers), str(error)
