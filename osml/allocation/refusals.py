@@ -20,8 +20,20 @@ def refusals(observation: Observation, before: int, *, again: bool) -> int:
 
 def stuck(observation: Observation, in_a_row: int) -> Infeasible | None:
     """After two refusals in a row: what the agent says, for whoever can change it."""
-    if in_a_row < LASTING or observation.outcome is None:
+    outcome = observation.outcome
+    return None if outcome is None else never_applied(observation, in_a_row, outcome.message)
+
+
+def never_applied(observation: Observation, in_a_row: int, message: str | None) -> Infeasible | None:
+    """The same where the agent's message is known from before."""
+    if in_a_row < LASTING:
         return None
-    message = observation.outcome.message or "it gave no reason"
     names = [service.name for service in observation.services]
-    return Infeasible(names, f"the agent does not apply this policy's request: {message}")
+    return Infeasible(names, f"the agent does not apply this policy's request: {message or 'it gave no reason'}")
+
+
+def towards(now: int, wanted: int, halvings: int) -> int:
+    """Units on the way from `now` to `wanted`, the way so often halved, at least one: an agent may limit its steps."""
+    way = abs(wanted - now)
+    step = min(way, max(1, way >> halvings))
+    return now + (step if wanted > now else -step)

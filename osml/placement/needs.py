@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from osml.allocation.staffing import staffed_cpus
+from osml.allocation.staffing import staffed_cpus, used_cpus
 from osml.domain import Observation, Partition, Service
 from osml.placement.sites import Site
-
-MOST_CPUS = 1e6
-"""No node has so many: a measurement of more is none."""
-
-
-def used_cpus(service: Service) -> float | None:
-    """Logical CPUs that were measured; None where that was not measured or is no amount."""
-    used = service.counters.cpu_usage_cores
-    return used if used is not None and 0.0 <= used < MOST_CPUS else None
 
 
 def needs_of(observation: Observation) -> dict[str, float]:

@@ -23,7 +23,7 @@ from osml.allocation.apart import Counts, Parts, apart, parts_of
 from osml.allocation.division import not_applied
 from osml.allocation.fair import equal_split
 from osml.allocation.policy import Plan
-from osml.allocation.refusals import was_refused
+from osml.allocation.refusals import towards, was_refused
 from osml.allocation.regions import owned_alone
 from osml.allocation.staffing import staffed_cpus
 from osml.domain import Infeasible, Observation, Partition, Reason, Resource, Service
@@ -64,7 +64,8 @@ class StaffingState(Struct, frozen=True):
     """By service: CPU use, requests/s and latency over target of the last intervals, extra cores, ways.
 
     `passed_s`: until when those who gave to `taker` in vain are passed over. `since_s`: the last change of ways.
-    `halvings`: so often the way to the wanted cores is halved, because the agent refused a longer step.
+    `halvings`: so often the way to the wanted units is halved, because the agent refused a longer step. `in_force`: the
+    last partition that is known to be applied.
     """
 
     usage: dict[str, list[float]] = {}
@@ -78,6 +79,7 @@ class StaffingState(Struct, frozen=True):
     since_s: float = 0.0
     halvings: Annotated[int, Meta(ge=0, le=MOST_HALVINGS)] = 0
     wanted: Partition | None = None
+    in_force: Partition | None = None
 
 
 def needed(usage: float, quantum: float) -> int:
@@ -89,7 +91,7 @@ class Staffing:
     """Cores by the square-root rule, ways in equal parts."""
 
     name = "staffing"
-    version = 1
+    version = 2
     State = StaffingState
     climbs = False
 
@@ -101,29 +103,39 @@ class Staffing:
         """Cores by what each service uses; ways in equal parts, or as they were with one of them moved."""
         lc = {service.name: service for service in observation.services if service.kind == "lc"}
         parts = parts_of(observation)
-        applied = _applied(observation, state, lc)
-        state = _seen(observation, lc, state, grow=sum(applied.values()) < parts["cores"].room)
+        before = observation.partition or (state.in_force if was_refused(observation) else state.wanted)
+        applied = {} if before is None else owned_alone(before, "cores", lc)
         own: dict[Resource, Counts] = {}
         said, obstacle = "", None if state.wanted is None else not_applied(observation, state.wanted)
-        if obstacle is not None and observation.partition is not None and was_refused(observation):
+        in_force = obstacle is None and parts["cores"].kind == "each"
+        state = _seen(observation, lc, state, grow=in_force and sum(applied.values()) < parts["cores"].room)
+        if obstacle is not None and was_refused(observation):
             state = replace(state, halvings=min(state.halvings + 1, MOST_HALVINGS))
+        there = True
         if parts["cores"].kind == "each":
             wanted = parts["cores"].in_proportion(_wanted(observation, parts["cores"], applied, state))
-            own["cores"] = parts["cores"].in_proportion(_part_of_the_way(applied, wanted, state.halvings))
-            state = replace(state, halvings=0 if own["cores"] == wanted else state.halvings)
+            own["cores"] = _part_of_the_way(parts["cores"], applied, wanted, state.halvings)
+            there = own["cores"] == wanted
         if "ways" in parts and parts["ways"].kind == "each":
             equal = equal_split(parts["ways"].room, list(parts["ways"].limits), parts["ways"].limits)
             if self.climbs:
                 known = state.ways if parts["ways"].within(state.ways) else equal
                 state, said = _climb(replace(state, ways=known), parts["ways"], observation.time_s)
-            own["ways"] = state.ways if self.climbs else equal
+                equal = state.ways
+            held = {} if before is None else owned_alone(before, "ways", lc)
+            own["ways"] = _part_of_the_way(parts["ways"], held, equal, state.halvings)
+            there = there and own["ways"] == equal
+            state = replace(state, ways=equal)
+        else:
+            state = replace(state, ways={})
+        state = replace(state, halvings=0 if there else state.halvings)
         partition = apart(observation, parts, own)
         short = [obstacle for each in parts.values() for obstacle in each.obstacles]
         listed = ", ".join(f"{n} {partition.cores_of(n)} cores {partition.ways_of(n)} ways" for n in lc) or "jobs only"
         reasons = [Reason(text=f"{self.name}: {listed}{said}"), *(Reason(text=text) for text in short)]
         reasons += [] if obstacle is None else [Reason(text=f"{self.name}: {obstacle}")]
         infeasible = Infeasible([s.name for s in observation.services], "; ".join(short)) if short else None
-        return Plan(partition, reasons, infeasible), replace(state, ways=own.get("ways", {}), wanted=partition)
+        return Plan(partition, reasons, infeasible), replace(state, wanted=partition, in_force=before)
 
 
 class StaffingClimb(Staffing):
@@ -133,16 +145,10 @@ class StaffingClimb(Staffing):
     climbs = True
 
 
-def _applied(observation: Observation, state: StaffingState, lc: Mapping[str, Service]) -> Counts:
-    """Core units that services have to themselves now; those that were wanted where nothing is applied."""
-    before = observation.partition or state.wanted
-    return {} if before is None else owned_alone(before, "cores", lc)
-
-
 def _seen(observation: Observation, lc: Mapping[str, Service], state: StaffingState, *, grow: bool) -> StaffingState:
     """The state with this interval, without services that are gone and without times of another clock.
 
-    `grow`: there are cores that no service has.
+    `grow`: each service has the cores that were wanted, and there are cores that no service has.
     """
     usage: dict[str, list[float]] = {}
     rates: dict[str, list[float]] = {}
@@ -193,15 +199,20 @@ def _wanted(observation: Observation, cores: Parts, applied: Counts, state: Staf
     return found
 
 
-def _part_of_the_way(applied: Counts, wanted: Counts, halvings: int) -> Counts:
-    """From what is applied towards what is wanted, the way so often halved, at least one unit."""
-    found = dict(wanted)
-    for name, before in applied.items():
-        if before and name in wanted and halvings:
-            way = abs(wanted[name] - before)
-            step = min(way, max(1, way >> halvings))
-            found[name] = before + (step if wanted[name] > before else -step)
-    return found
+def _part_of_the_way(parts: Parts, applied: Counts, wanted: Counts, halvings: int) -> Counts:
+    """From what is applied towards what is wanted, the way so often halved. Newcomers get what that leaves."""
+    if not halvings:
+        return wanted
+    found = {
+        name: towards(applied[name], units, halvings) if applied.get(name) else units for name, units in wanted.items()
+    }
+    new = [name for name in found if not applied.get(name)]
+    for _ in range(sum(found.values()) - parts.room):
+        most = max(new, key=lambda name: found[name] - parts.limits[name].least, default="")
+        if not most or found[most] <= parts.limits[most].least:
+            break
+        found[most] -= 1
+    return parts.in_proportion(found)
 
 
 def _climb(state: StaffingState, ways: Parts, now_s: float) -> tuple[StaffingState, str]:

@@ -70,6 +70,41 @@ def test_a_missed_target_adds_a_unit_that_is_kept_until_the_load_falls() -> None
     assert [loop.step(service("a", 2.0, rate=50.0)).cores_of("a") for _ in range(5)][-1] == 5
 
 
+def test_a_miss_without_the_wanted_cores_adds_nothing_on_top() -> None:
+    shared = Loop(Staffing(), replace(PLATFORM, cores=2, cpus="0-1"))
+    for _ in range(50):
+        shared.step(service("a", ratio=1.2), service("b"), service("c"))
+    assert shared.state is not None
+    assert shared.state.extra == {}, "they share two cores"
+    refused = Loop(Staffing())
+    applied = refused.step(service("a", 1.0), service("b", 1.0))
+    for _ in range(50):
+        refused.partition, refused.outcome = applied, Outcome(1, "refused", "max_core_step")
+        refused.step(service("a", 9.0, ratio=1.2), service("b", 1.0))
+    assert refused.state is not None
+    assert refused.state.extra["a"].units == 1, "that of the first miss: the cores that it wanted then never came"
+
+
+def test_ways_take_smaller_steps_after_a_refusal_and_a_newcomer_takes_what_they_leave() -> None:
+    loop = Loop(Staffing())
+    before = loop.step(service("a"), service("b"))
+    assert [before.ways_of(name) for name in "ab"] == [10, 10]
+    refusals = 0
+    for _ in range(20):
+        loop.partition = None  # somebody came, so nobody knows of a partition for all
+        after = loop.step(service("a"), service("b"), service("c"))
+        if all(abs(after.ways_of(name) - before.ways_of(name)) <= 2 for name in "ab"):
+            break
+        refusals, loop.outcome = refusals + 1, Outcome(1, "refused", "max_way_step")
+    assert refusals == 1
+    assert [after.ways_of(name) for name in "abc"] == [9, 9, 2]
+    loop.outcome = None
+    for _ in range(9):
+        loop.partition = after
+        after = loop.step(service("a"), service("b"), service("c"))
+    assert sorted(after.ways_of(name) for name in "abc") == [6, 7, 7]
+
+
 def test_without_a_request_rate_the_cpu_time_says_whether_the_load_has_fallen() -> None:
     loop = Loop(Staffing())
     loop.step(service("a", ratio=1.2, rate=None))

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from osml.allocation.staffing import used_cpus
 from osml.domain import Counters, Latency, Service
 from osml.policies.osml.answers.forecast import Answer
 from osml.policies.osml.memory.state import Correction, Track
-from osml.policies.osml.node import Cell, cpus_in_use
+from osml.policies.osml.node import Cell
 from osml.policies.osml.settings import DEFAULT
 from osml.policies.osml.track import after_interval, drains, really_missed
 from tests.kit.fake_models import service
@@ -121,7 +122,7 @@ def test_what_is_no_amount_counts_as_not_measured(odd: float) -> None:
     one = service("a", counters=Counters(cpu_usage_cores=odd))
     one = replace(one, latency=replace(one.latency, requests_per_s=odd))
     track = learned(None, _answer(), one)
-    assert (track.rate, cpus_in_use(one)) == (None, None)
+    assert (track.rate, used_cpus(one)) == (None, None)
     assert not moved(replace(track, rate=1000.0), one)
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 
+from osml.allocation.staffing import used_cpus
 from osml.domain import Resource
 from osml.policies.osml.facts import Facts
 from osml.policies.osml.guard import least_for_use
 from osml.policies.osml.memory.state import CELLS, SHARED
-from osml.policies.osml.node import Cell, cpus_in_use
+from osml.policies.osml.node import Cell
 from osml.policies.osml.rule import Proposal, changes
 
 
@@ -27,18 +28,24 @@ def move_a_unit(facts: Facts) -> Proposal | None:
         return None
     level, taker = max((facts.tracks[name].level or 0.0, name) for name in facts.alarmed)
     others = [name for name in facts.cells if name not in facts.missed and facts.meets(name)]
-    with_room = sorted(others, key=lambda name: (facts.tracks[name].level or 1.0, name))
+    with_room = sorted(others, key=lambda name: (_level(facts, name), name))
     for resource in _lacking(facts, taker):
         got = _changed(facts.cells[taker], resource, 1)
         for giver in with_room:
             left = _changed(facts.cells[giver], resource, -1)
-            room = min(level, 1.0) - (facts.tracks[giver].level or 1.0)
+            room = min(level, 1.0) - _level(facts, giver)
             if room < facts.settings.room or not _may_give(facts, giver, left):
                 continue
             if got == facts.node.bounded(taker, *got):
                 cells = facts.cells | {giver: left, taker: got}
                 return Proposal(cells, changes(facts, cells), facts.set_aside, past_cliff=True)
     return None
+
+
+def _level(facts: Facts, name: str) -> float:
+    """Mean latency over target; that of a service at its target where nothing was measured."""
+    level = facts.tracks[name].level
+    return 1.0 if level is None else level
 
 
 def _lacking(facts: Facts, name: str) -> list[Resource]:
@@ -72,7 +79,7 @@ def level_with(facts: Facts, name: str, cores: int) -> float | None:
 
     The wait behind a queue goes with 1 / (1 - utilisation); what is not wait does not grow, so this is an upper bound.
     """
-    used, level, quantum = cpus_in_use(facts.services[name]), facts.tracks[name].level, facts.quantum
+    used, level, quantum = used_cpus(facts.services[name]), facts.tracks[name].level, facts.quantum
     if used is None or level is None:
         return None
     idle, left = facts.cells[name].cores * quantum - used, cores * quantum - used

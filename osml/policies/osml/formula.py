@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from osml.allocation.staffing import staffed_cpus
+from osml.allocation.staffing import staffed_cpus, used_cpus
 from osml.domain import Service
 from osml.policies.osml.answers.forecast import NO_MODEL, Answer
-from osml.policies.osml.node import Cell, Node, cpus_in_use
+from osml.policies.osml.node import Cell, Node
 
 
 def staffed(node: Node, service: Service, held: Cell | None, quantum: float) -> Answer:
@@ -13,7 +13,7 @@ def staffed(node: Node, service: Service, held: Cell | None, quantum: float) -> 
 
     Where CPU time is not measured: what it has, else an equal part of the cores.
     """
-    used, count = cpus_in_use(service), len(node.lc)
+    used, count = used_cpus(service), len(node.lc)
     ways = float(max(node.for_lc.ways // count, 1)) if node.has_ways else 0.0
     if used is not None:
         cores = staffed_cpus(used)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+from osml.allocation.staffing import used_cpus
 from osml.policies.osml.divide import fits
 from osml.policies.osml.facts import Facts, units
 from osml.policies.osml.memory.state import Track
-from osml.policies.osml.node import Cell, cpus_in_use, total
+from osml.policies.osml.node import Cell, total
 from osml.policies.osml.rule import Proposal
 
 
@@ -62,5 +63,5 @@ def may_have(facts: Facts, name: str, cell: Cell, track: Track | None = None) ->
 
 def least_for_use(facts: Facts, name: str) -> int:
     """Units that a service needs for the CPU time that it was measured to use; 0 where that was not measured."""
-    used = cpus_in_use(facts.services[name])
+    used = used_cpus(facts.services[name])
     return 0 if used is None else math.ceil(used / (facts.settings.full * facts.quantum))

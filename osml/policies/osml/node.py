@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from osml.allocation.apart import JOB_WAYS
 from osml.allocation.limits import Budget, Limits, budgets, can_isolate
-from osml.domain import Observation, Reason, Service
+from osml.domain import Observation, Reason
 
 
 class Cell(NamedTuple):
@@ -46,16 +46,13 @@ def changed(name: str, old: Cell, new: Cell, why: str) -> Reason:
 NO_SERVICE = "there is no LC service"
 """Why a node with jobs alone has no cells: nobody lacks anything."""
 
-MOST_CPUS = 1e6
-"""No node has so many: a measurement of more is none."""
-
 
 class Node(NamedTuple):
     """A node to divide, in core units and ways.
 
     `total` is everything, `least_be` what has to stay for the BE jobs, `for_lc` the rest. `leasts` and `mosts` are the
     operator's limits, or the smallest part that there is and everything. Without `has_ways` nobody has ways of its own.
-    `obstacle` says why there can be no cells.
+    `obstacle` says why there can be no cells, `ways_obstacle` why the ways of the node are not divided.
     """
 
     lc: tuple[str, ...]
@@ -67,6 +64,7 @@ class Node(NamedTuple):
     mosts: dict[str, Cell]
     has_ways: bool
     obstacle: str | None
+    ways_obstacle: str | None = None
 
     def bounded(self, name: str, cores: int, ways: int) -> Cell:
         """So much, within the operator's limits."""
@@ -82,12 +80,6 @@ class Node(NamedTuple):
 def left_over(node: Node, cells: Mapping[str, Cell]) -> Cell:
     """What these cells leave of the node."""
     return node.total.less(total(cells.values()))
-
-
-def cpus_in_use(service: Service) -> float | None:
-    """Logical CPUs that a service was measured to use; None where that was not measured or is no amount."""
-    used = service.counters.cpu_usage_cores
-    return used if used is not None and 0.0 <= used < MOST_CPUS else None
 
 
 def node_of(observation: Observation) -> Node:
@@ -114,7 +106,8 @@ def _node(observation: Observation) -> Node:
     be = tuple(service.name for service in observation.services if service.kind == "be")
     found = {budget.resource: budget for budget in budgets(observation)}
     cores, ways = found["cores"], found.get("ways")
-    if ways is not None and _obstacle(lc, be, ways, platform.max_groups) is not None:
+    obstacle = None if ways is None else _obstacle(lc, be, ways, platform.max_groups)
+    if obstacle is not None:
         ways = None  # too few cache groups or ways: one cache for all, cells of cores
     none = dict.fromkeys(cores.limits, Limits(0, 0))
     of_ways = none if ways is None else ways.limits
@@ -132,6 +125,7 @@ def _node(observation: Observation) -> Node:
         mosts,
         ways is not None,
         _obstacle(lc, be, cores, None),
+        obstacle if lc else None,
     )
 
 
@@ -146,11 +140,11 @@ def _least_be(
 
 def _obstacle(lc: Sequence[str], be: Sequence[str], budget: Budget, max_groups: int | None) -> str | None:
     """Why LC services can't have parts of their own of a resource."""
+    if not lc:
+        return NO_SERVICE
     shared = max((budget.limits[name].least for name in be), default=0)
     if shared > min((budget.limits[name].most for name in be), default=budget.total):
         return f"the BE jobs share one part, but one job's minimum of {budget.resource} is above another's maximum"
-    if not lc:
-        return NO_SERVICE
     groups = len(lc) + bool(be)
     found = can_isolate(budget, groups, groups, max_groups)
     if found is not None:
@@ -158,6 +152,4 @@ def _obstacle(lc: Sequence[str], be: Sequence[str], budget: Budget, max_groups: 
     needed = shared + sum(budget.limits[name].least for name in lc)
     if needed > budget.total:
         return f"the operator's minimums for {budget.resource} ({needed}) don't fit in {budget.total}"
-    if any(budget.limits[name].most < budget.floor for name in lc):
-        return f"an operator's maximum for {budget.resource} is below the smallest part that a service needs"
     return None
