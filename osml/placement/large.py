@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from osml.allocation.staffing import used_cpus
 from osml.domain import Observation, Service
-from osml.placement.needs import used_cpus
 from osml.placement.settings import Settings
 from osml.placement.sites import Sites
 from osml.placement.state import Large, PlacementState
@@ -68,8 +68,9 @@ def _outgrows(
     home, used = state.homes.get(service.name), used_cpus(service)
     if service.kind != "lc" or home is None or used is None or state.missed.get(home, 0) < settings.missed:
         return False
-    n_cpus = len(sites[home].cpus)
+    lc_homes = {state.homes.get(one.name) for one in observation.services if one.kind == "lc" and one is not service}
+    # It may have a larger domain to itself, where there is one without LC services: see `wanted_move`.
+    n_cpus = max(len(site.cpus) for domain, site in sites.items() if domain == home or domain not in lc_homes)
     if used < settings.full * n_cpus and needs[service.name] <= n_cpus:
         return False
-    others = (one for one in observation.services if one.kind == "lc" and one is not service)
-    return all(state.homes.get(one.name) != home for one in others)
+    return home not in lc_homes

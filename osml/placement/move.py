@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from osml.allocation.staffing import used_cpus
 from osml.domain import Observation, Reason, Service
-from osml.placement.needs import idle_cpus, used_cpus
+from osml.placement.needs import idle_cpus
 from osml.placement.pack import floor_of, room_of
 from osml.placement.settings import Settings
 from osml.placement.sites import Sites
@@ -28,6 +29,7 @@ def wanted_move(
     """The move that is due; None where all may stay, or have to for now.
 
     A domain that has missed targets for a while gives a service to one that has met all its own and has room for it.
+    A service that is alone goes to a larger domain only, and to one without services without the spare CPUs.
     """
     now_s = observation.time_s
     if any(now_s - move.time_s < settings.pause_s for move in state.moves):
@@ -37,16 +39,19 @@ def wanted_move(
     idle = {domain: idle_cpus(site, inside[domain], needs) for domain, site in sites.items()}
     targets = [domain for domain in sites if state.held.get(domain, 0) >= settings.held]
     for source in sorted(sites, key=lambda domain: (-state.missed.get(domain, 0), domain)):
-        if state.missed.get(source, 0) < settings.missed or len(inside[source]) < 2:
+        alone = len(inside[source]) < 2
+        if state.missed.get(source, 0) < settings.missed:
             continue
         for service in _candidates(inside[source], needs, lack=-idle[source]):
             open_to = [
                 domain for domain in targets
                 if domain != source and room_of(sites[domain], floor, [*inside[domain], service]).fits
+                and not (alone and len(sites[domain].cpus) <= len(sites[source].cpus))
                 and not _stays(service, domain, state.moves, settings, now_s)
             ]  # fmt: skip
             target = max(open_to, key=lambda domain: (idle[domain], -domain), default=None)
-            if target is not None and idle[target] >= needs[service.name] + settings.spare_cores:
+            spare = 0.0 if alone and target is not None and not inside[target] else settings.spare_cores
+            if target is not None and idle[target] >= needs[service.name] + spare:
                 text = (
                     f"{service.name} moves to cache domain {target}: domain {source} has missed targets for "
                     f"{state.missed[source]} intervals, domain {target} has {idle[target]:.1f} idle CPUs"

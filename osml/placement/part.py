@@ -10,15 +10,16 @@ from osml.allocation.policy import Plan
 from osml.domain import Assignment, Infeasible, Knobs, Observation, Partition, Reason, Region, Service
 from osml.domain.cpulist import parse_cpulist
 from osml.layout.domains import partition_in
-from osml.placement.sites import Site, with_parts
+from osml.placement.sites import Site, sharers_of_bandwidth, with_parts
 
 
 def seen_in(site: Site, services: list[Service], observation: Observation, n_domains: int) -> Observation:
     """The observation of a node that has this domain and these services only, of `n_domains` that have services."""
     names = {service.name for service in services}
+    n_shares = sharers_of_bandwidth(observation.platform, n_domains)
     return replace(
         observation,
-        platform=with_parts(site.platform, len(services), len(observation.services), n_domains),
+        platform=with_parts(site.platform, len(services), len(observation.services), n_shares),
         services=services,
         partition=_partition_in(site, names, observation.partition),
         assignments=[one for one in observation.assignments if one.service in names and _all_inside(one, site)],

@@ -86,7 +86,8 @@ class Placed:
             sharing.append(full)
             found, full = self._plans(observation, state, inside, sharing)
         for domain, services in inside.items():
-            late = domain in found and (found[domain][0].infeasible is not None or any(map(_misses, services)))
+            told = domain in found and found[domain][0].infeasible is not None and domain not in sharing
+            late = told or any(map(_misses, services))
             missed[domain] = state.missed.get(domain, 0) + 1 if late else 0
             held[domain] = 0 if late else state.held.get(domain, 0) + 1
         plans = {domain: found[domain][0] for domain in inside if domain in found}

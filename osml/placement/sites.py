@@ -43,8 +43,7 @@ def with_parts(platform: Platform, n_here: int, n_all: int, n_domains: int) -> P
     """The platform of a domain with its part of what is not of a cache domain.
 
     Memory, disk and network go by services: `n_here` of `n_all` are in this domain. Memory bandwidth is divided among
-    the `n_domains` that have services. So nothing is kept for domains without. Cache groups are not divided, since
-    domains may use the same ones, see `groups`.
+    `n_domains`. Cache groups are not divided, since domains may use the same ones, see `groups`.
     """
     return replace(
         platform,
@@ -55,6 +54,15 @@ def with_parts(platform: Platform, n_here: int, n_all: int, n_domains: int) -> P
         disk_iops=_range(platform.disk_iops, n_here, n_all),
         network_mbps=_range(platform.network_mbps, n_here, n_all),
     )
+
+
+def sharers_of_bandwidth(platform: Platform, occupied: int) -> int:
+    """Domains among which the node's memory bandwidth is divided: those with services, so nothing is kept for others.
+
+    But a throttle in percent is of the bandwidth of its own domain, a socket's, whoever else has services.
+    """
+    percent = platform.mba is not None and platform.mba.unit == "percent"
+    return len(platform.domains) if percent else occupied
 
 
 _MOST_KNOWN = 1024

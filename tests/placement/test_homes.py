@@ -9,6 +9,7 @@ from osml.allocation.policy import Plan
 from osml.decide.decide import decide, decide_by
 from osml.domain import Assignment, CacheDomain, KnobRange, MbaRange, Observation, Platform, Service
 from osml.placement.pack import packed
+from osml.placement.part import seen_in
 from osml.placement.sites import sites_of, with_parts
 from osml.policies.even import Even, EvenState
 from tests.placement.two_domains import answered, be, homes, lc, observation, platform
@@ -79,6 +80,14 @@ def test_each_domain_has_its_part_of_what_all_divide() -> None:
     assert site.disk_iops is None
     assert site.siblings == [[8, 12], [9, 13], [10, 14], [11, 15]]
     assert with_parts(sites_of(platform())[0].platform, 1, 2, 2).mba == MbaRange(10, 100, 10)
+
+
+@pytest.mark.parametrize(("mba", "peak"), [(MbaRange(10, 100, 10), 50.0), (MbaRange(1, 2048, 1, "eighth_gbps"), 100.0)])
+def test_a_throttle_in_percent_is_of_its_sockets_bandwidth_whoever_has_services(mba: MbaRange, peak: float) -> None:
+    node = platform(mba=mba)
+    services = [lc("a", 0.1)]
+    site = sites_of(node)[0]
+    assert seen_in(site, services, observation(services, node), n_domains=1).platform.bandwidth_gbps == peak
 
 
 def test_nothing_is_kept_for_domains_without_services() -> None:

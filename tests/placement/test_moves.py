@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from osml.decide.decide import decide_by
-from osml.domain import CacheDomain, Observation, Platform, Service
+from osml.decide.decide import decide, decide_by
+from osml.domain import Assignment, CacheDomain, Observation, Platform, Service
 from osml.placement.placed import Placed
 from osml.placement.settings import DEFAULT
 from osml.placement.sites import sites_of
@@ -219,3 +219,17 @@ def test_an_operators_minimum_above_every_domain_is_said() -> None:
     assert homes(decision.partition) == {}
     text = "the node is divided as a whole: a has min_cores 9, the largest cache domain has 8 CPUs"
     assert decision.reasons[0].text == text
+
+
+def test_a_service_alone_moves_to_the_larger_domain_that_is_empty() -> None:
+    node = platform(cores=14, cpus="2-15")  # two CPUs of the first domain are reserved
+    state, partition, assignments, homes_seen = None, None, [Assignment("a", cpus="2-7")], []
+    for seq in range(140):
+        met = partition is not None and partition.cores_of("a") >= 8
+        seen = observation([lc("a", 4.7, 7.0 if met else 13.0)], node, seq=seq, time_s=float(seq), partition=partition)
+        decision = decide(replace(seen, policy="osml:formula", assignments=assignments, policy_state=state))
+        state, partition, assignments = decision.policy_state, decision.partition, decision.assignments
+        homes_seen.append(homes(partition)["a"])
+    assert homes_seen[-1] == 1
+    assert sorted(set(homes_seen)) == [0, 1], "never the whole node"
+    assert homes_seen == sorted(homes_seen), "once"
