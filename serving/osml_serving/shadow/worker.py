@@ -55,7 +55,7 @@ class Shadow:
             observation,
             policy=policy,
             policy_state=None if before is None else before.state,
-            outcome=None if before is None else Outcome(before.seq, "dry_run"),
+            outcome=None if before is None or observation.partition is None else Outcome(before.seq, "dry_run"),
         )
         try:
             decision = self._decider(seen)

@@ -51,6 +51,22 @@ def test_the_shadow_of_the_policy_that_decides_decides_the_same():
     assert all(one.failed is None for one in found)
 
 
+def test_a_service_that_comes_costs_a_shadow_nothing_of_what_it_knows():
+    record, told = managed(20), []
+
+    def decide(seen):
+        told.append(seen)
+        return record.lines[-1].decision
+
+    follower = Shadow(decide, None)
+    for line in record.lines:
+        seen = msgspec.structs.replace(line.observation, node="n")
+        if line.observation.seq == record.lines[10].observation.seq:  # nobody knows a partition for all of them yet
+            seen = msgspec.structs.replace(seen, partition=None)
+        follower.beside("osml", seen, line.decision)
+    assert [one.outcome is None for one in told] == [one.partition is None or one is told[0] for one in told]
+
+
 def test_another_policy_is_told_apart_and_says_why():
     found = beside(managed(60), "staffing", "other")
     assert sum(one.same for one in found) < 0.5 * len(found)
