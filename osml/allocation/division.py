@@ -253,6 +253,6 @@ def _holding(budget: Budget, owners: Sequence[str], sharers: tuple[str, ...]) ->
 
 def _arrivals(before: Partition, names: Sequence[str]) -> list[str]:
     known = {owner for region in before.regions for owner in region.owners}
-    came = [f"{name} is new on the node" for name in names if name not in known]
-    gone = [f"{name} is no longer on the node: its resources are free" for name in sorted(known - set(names))]
+    came = [f"{name} is new here" for name in names if name not in known]
+    gone = [f"{name} is no longer here: its resources are free" for name in sorted(known - set(names))]
     return came + gone

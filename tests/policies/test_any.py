@@ -142,7 +142,7 @@ def test_a_service_without_a_latency_keeps_what_it_has(policy: str) -> None:
         assert node.decision.partition.ways_of(tenant.name) >= before.ways_of(tenant.name)
 
 
-@pytest.mark.parametrize("policy", ["even", "parties"])
+@pytest.mark.parametrize("policy", ["even", "parties", "staffing", "osml:formula"])
 def test_more_services_than_ways_is_infeasible_and_all_share_the_ways(policy: str) -> None:
     node = ToyNode([Tenant(name, load=1.0) for name in NAMES], ways=4, policy=policy)
     node.run(3)
@@ -226,8 +226,9 @@ def test_timers_of_a_clock_that_started_again_are_forgotten(policy: str, state: 
     assert not (after.banned_until_s if policy == "arq" else after.paused_until_s)
 
 
-def test_more_groups_than_the_cache_has_lets_all_share_the_ways() -> None:
-    node = ToyNode(demo_tenants(), policy="even")
+@pytest.mark.parametrize("policy", ["even", "parties", "staffing", "osml:formula"])
+def test_more_groups_than_the_cache_has_lets_all_share_the_ways(policy: str) -> None:
+    node = ToyNode(demo_tenants(), policy=policy)
     decision = node.step(platform=replace(node.platform(), max_groups=4))
     assert decision.infeasible is not None
     assert "cache group" in decision.infeasible.message

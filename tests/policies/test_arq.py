@@ -254,9 +254,7 @@ def test_a_newcomer_shares_and_a_vanished_service_gives_back() -> None:
     now = parts((9, 12), b=(3, 0))
     plan, state = Arq().decide(observed([lc("a", 9.3), lc("c", None), be()], now), after(now))
     assert plan.partition == Partition([Region(["a", "c", "job"], 12, 12)])
-    assert {"c is new on the node", "b is no longer on the node: its resources are free"} <= {
-        reason.text for reason in plan.reasons
-    }
+    assert {"c is new here", "b is no longer here: its resources are free"} <= {reason.text for reason in plan.reasons}
     assert state.last is None
 
 

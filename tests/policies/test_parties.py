@@ -184,7 +184,7 @@ def test_the_first_resource_is_random_but_the_seed_decides() -> None:
 def test_a_vanished_service_gives_back_and_a_newcomer_gets_a_part() -> None:
     plan, state = Parties().decide(observed([lc("a", 9.0), be()], START), after(START))
     assert counts(plan.partition, "job") == (8, 8)
-    assert any(reason.text == "b is no longer on the node: its resources are free" for reason in plan.reasons)
+    assert any(reason.text == "b is no longer here: its resources are free" for reason in plan.reasons)
     plan, _ = Parties().decide(observed([lc("a", 9.0), lc("c", None), be()], plan.partition), state)
     assert counts(plan.partition, "c") == (4, 4)
     assert counts(plan.partition, "a") == (4, 4)

@@ -56,6 +56,10 @@ def test_one_unit_moves_and_all_that_there_is_stays_in_use() -> None:
     assert "a changes by +1 cores" in proposal.reasons[0].text
 
 
+def test_who_answers_in_no_time_has_most_room() -> None:
+    assert moved(full(giver=0.0)) == {"a": Cell(19, 10), "b": Cell(17, 10)}
+
+
 def test_cells_that_are_much_worse_than_sharing_are_given_up() -> None:
     seen = full()
     assert move_a_unit(replace_facts(seen, scores={CELLS: 0.12, SHARED: 0.1})) is not None

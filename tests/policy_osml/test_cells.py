@@ -29,6 +29,28 @@ def test_the_first_decision_gives_everybody_its_need_and_what_is_left_in_proport
     assert decision.forecasts[0].rcliff_upper.cores == 3.5  # point + upper factor x spread
 
 
+def test_who_shares_cores_under_another_policy_gets_its_need_not_what_is_its_own_there() -> None:
+    run = Run(cells(rate_10=8.0))
+    under_arq = Partition([Region(["a"], 1, 1), Region(["b"], 1, 1), Region(["a", "b", "job"], 34, 18)])
+    run(service("a"), service("b"), job(), partition=under_arq)
+    assert min(run.cores()[name] for name in "ab") >= 8
+
+
+def test_what_jobs_have_is_not_called_idle() -> None:
+    run = Run(cells(rate_10=4.0))
+    run(service("a"), job(), times=20)
+    assert "32 cores and 2 ways are for the jobs" in run.words()
+
+
+def test_ways_that_can_not_be_divided_are_told() -> None:
+    run = Run(cells(rate_10=4.0), replace(PLATFORM, max_groups=3))
+    decision = run(service("a"), service("b"), service("c"))
+    assert decision.infeasible is not None
+    assert decision.infeasible.message == (
+        "3 services need one cache group each, but only 2 are free; all services share the ways"
+    )
+
+
 def test_when_all_is_calm_everybody_goes_to_the_oaa_in_one_step() -> None:
     run = Run(cells(rate_10=4.0, rate_50=8.0))
     run(service("a"), service("b", rate=50.0), times=4)
@@ -78,7 +100,7 @@ def test_a_newcomer_gets_its_need_out_of_what_is_idle() -> None:
     run(service("a"), service("b"), times=5)
     run(service("a"), service("b"), service("c"))
     assert min(run.cores().values()) >= 4
-    assert "c is new on the node" in run.words()
+    assert "c is new here" in run.words()
     run(service("a"), service("b"), service("c"), times=5)
     assert run.cores() == {"a": 4, "b": 4, "c": 4}
 
@@ -103,7 +125,7 @@ def test_who_comes_back_under_its_old_name_is_new() -> None:
     run(service("b"), times=6)
     assert run.cores() == {"b": 4}
     run(service("a"), service("b"))
-    assert "a is new on the node" in run.words()
+    assert "a is new here" in run.words()
     run(service("a"), service("b"), times=5)
     assert run.cores() == {"a": 4, "b": 4}  # what its predecessor missed is forgotten
 
@@ -131,7 +153,7 @@ def test_who_has_gone_leaves_its_part() -> None:
     run(service("a"), service("b"), service("c"), times=5)
     run(service("a"), service("c"))
     assert run.cores() == {"a": 4, "c": 4}
-    assert "b is no longer on the node" in run.words()
+    assert "b is no longer here" in run.words()
 
 
 @pytest.mark.parametrize("count", [1, 8])

@@ -52,9 +52,12 @@ def test_cells_are_read_back_without_what_services_share_and_without_jobs() -> N
         [Region(["a"], 4, 3), Region(["a", "b"], 2, 0), Region(["b"], 5, 2), Region(["job"], 9, 9), Region(["c"], 3, 0)]
     )
     node = node_of(observe(service("a"), service("b"), service("c"), job()))
-    assert cells_of(partition, node) == {"a": Cell(4, 3), "b": Cell(5, 2)}  # c has cores and no ways
+    assert cells_of(partition, node) == {}  # a and b share cores with each other, c has cores and no ways
+    alone = Partition([one for one in partition.regions if len(one.owners) == 1])
+    assert cells_of(alone, node) == {"a": Cell(4, 3), "b": Cell(5, 2)}
     plain = node_of(observe(service("a"), service("c"), platform=replace(observe().platform, ways=None)))
-    assert cells_of(partition, plain) == {"a": Cell(4, 0), "c": Cell(3, 0)}
+    assert cells_of(alone, plain) == {"a": Cell(4, 0), "c": Cell(3, 0)}
+    assert cells_of(Partition([Region(["a"], 4, 0), Region(["a", "c"], 0, 20)]), plain) == {"a": Cell(4, 0)}
     assert cells_of(None, node) == {}
 
 

@@ -185,8 +185,14 @@ def test_counters_and_rates_that_are_no_amounts_are_decided_on(amounts: list[Any
         assert run.cores()["a"] >= 1
 
 
-def test_limits_of_jobs_that_contradict_are_reported_on_a_node_without_services() -> None:
+def test_jobs_alone_have_parts_of_their_own_where_their_limits_contradict() -> None:
     run = Run(Osml(needs(rate_10=4.0)))
     decision = run(replace(job("a"), min_cores=2), replace(job("b"), max_cores=1))
-    assert decision.infeasible is not None
-    assert "one job's minimum of cores is above another's maximum" in decision.infeasible.message
+    assert decision.infeasible is None
+    assert run.cores() == {"a": 35, "b": 1}
+
+
+def test_no_cpu_is_idle_where_one_of_the_jobs_alone_has_a_maximum() -> None:
+    run = Run(Osml(needs(rate_10=4.0)))
+    run(replace(job("a"), max_cores=3), job("b"))
+    assert run.cores() == {"a": 3, "b": 33}

@@ -83,6 +83,55 @@ def test_a_step_that_was_refused_is_not_withdrawn_when_a_target_is_missed_after_
     assert state.tracks["a"].before is None
 
 
+def test_what_a_refused_decision_supposed_is_not_remembered() -> None:
+    run = Run(Osml(needs(rate_1000=4.0, rate_5000=16.0, rate_12000=30.0)))
+    many = [service("a", 2.0, 1000.0), service("b", 3.0, 5000.0), service("c", 4.0, 12000.0)]
+    while run.decision is None or not _state(run).set_aside:
+        run(*many)
+    cells = Partition([Region(["a"], 6, 6), Region(["b"], 12, 7), Region(["c"], 18, 7)])
+    outcome = Outcome(run.decision.seq, "refused", "busy")
+    for _ in range(12):
+        decision = run(*[replace(one, latency=service("x").latency) for one in many], partition=cells, outcome=outcome)
+        outcome = Outcome(decision.seq, "unchanged")
+        assert _state(run).set_aside == []
+        assert "these services only have what the others leave" not in str(decision.infeasible)
+
+
+def test_steps_that_never_came_are_no_corrections() -> None:
+    run = Obstinate(Osml(needs(rate_10=4.0), without=["probe"]))
+    for _ in range(200):
+        run.tick(service("a", 1.3), service("b"))
+    assert {name: track.correction for name, track in _state(run).tracks.items()} == {
+        "a": Correction(),
+        "b": Correction(),
+    }
+
+
+@pytest.mark.parametrize("most", [2, 4])
+def test_an_agent_that_limits_how_much_changes_at_once_is_asked_for_less(most: int) -> None:
+    run = Run(Osml(needs(rate_10=4.0), without=["probe"]))
+    applied, outcome = APPLIED, None
+    for _ in range(400):
+        decision = run(service("a"), service("b"), partition=applied, outcome=outcome)
+        far = max(abs(decision.partition.cores_of(name) - applied.cores_of(name)) for name in "ab")
+        far = max(far, *(abs(decision.partition.ways_of(name) - applied.ways_of(name)) for name in "ab"))
+        outcome = Outcome(decision.seq, "applied" if far <= most else "refused", "max_core_step")
+        applied = decision.partition if far <= most else applied
+    assert run.cores() == {"a": 4, "b": 4}
+
+
+def test_an_agent_that_refuses_all_is_named_to_the_scheduler_above() -> None:
+    run = Obstinate(Osml(needs(rate_10=4.0), without=["probe"]))
+    told = [run.tick(service("a"), service("b")).infeasible for _ in range(60)]
+    assert told[0] is None
+    assert told[-1] is not None
+    assert told[-1].message == "the agent does not apply this policy's request: cpuset: busy"
+
+
+def _state(run: Run) -> Any:
+    return open_state(run.decision.policy_state, run.policy)[0]
+
+
 def test_nothing_is_learned_while_nobody_knows_what_is_applied_and_the_same_is_asked_for() -> None:
     run = Run(Osml(needs(rate_10=4.0), without=["probe"]))
     run(service("a"), service("b"), times=6)

@@ -11,8 +11,10 @@ from osml.decide.state import open_state, seal_state
 from osml.domain import Partition, Region
 from osml.policies.osml import Osml
 from osml.policies.osml.memory.state import CELLS, POOLED, SHARED, OsmlState
+from osml.policies.osml.node import Cell
 from osml.policies.osml.overcommit import set_some_aside
 from osml.policies.osml.place import cells_for_all
+from osml.policies.osml.rules import chosen
 from osml.policies.osml.settings import DEFAULT, Settings
 from tests.kit.fake_models import Run, job, needs, service
 from tests.kit.osml_facts import facts
@@ -50,6 +52,19 @@ def test_sharing_is_left_only_after_patience() -> None:
 
 POOLED_CELLS = Partition([Region(["a"], 4, 4), Region(["b", "c"], 32, 16)])
 """One in a cell and two on the rest: a policy before this one may have left it so."""
+
+
+@pytest.mark.parametrize("scores", [{SHARED: 0.4}, {SHARED: 0.9, CELLS: 0.9}])
+def test_a_service_that_is_not_measured_keeps_its_cell_where_needs_do_not_fit(scores: dict[str, float]) -> None:
+    models, cells = needs(rate_10=4.0, rate_50=20.0), {"a": (16, 8)}
+    late = service("b", 1.5, 50.0), service("c", 1.5, 50.0)
+    seen = facts(service("a"), *late, cells=cells, models=models)
+    for _ in range(6):
+        before = OsmlState(tracks=seen.tracks, age=seen.age, scores=scores, wanted=seen.observation.partition)
+        seen = facts(service("a", None), *late, cells=cells, before=before, models=models)
+    found = chosen(seen)
+    assert found.rule == "set-aside"  # cells of RCliff for all do not fit beside it
+    assert not found.proposal.cells["a"].below(Cell(16, 8))
 
 
 def _mixed(*services: Any) -> Run:

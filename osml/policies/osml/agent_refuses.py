@@ -5,15 +5,20 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from osml.allocation.limits import budgets
-from osml.allocation.refusals import NOT_DONE
-from osml.domain import Observation, Partition, Reason, partition_error
+from osml.allocation.refusals import NOT_DONE, never_applied, towards
+from osml.domain import Infeasible, Observation, Partition, Reason, partition_error
+from osml.policies.osml.divide import cut_down
 from osml.policies.osml.facts import Facts
-from osml.policies.osml.memory.state import OsmlState, Refused
+from osml.policies.osml.guard import objection
+from osml.policies.osml.memory.state import OsmlState, Refused, Undo
 from osml.policies.osml.node import Cell, Node
-from osml.policies.osml.rule import Proposal
+from osml.policies.osml.rule import Proposal, changes
 
 LONGEST = 32
 """Intervals that pass at most before an agent that did not carry out a decision is asked again: 2, 4, 8 and so on."""
+
+_MOST_TEXT = 200
+"""Characters of an agent's message that are kept."""
 
 
 def after_outcome(observation: Observation, state: OsmlState) -> OsmlState:
@@ -26,12 +31,65 @@ def after_outcome(observation: Observation, state: OsmlState) -> OsmlState:
     if outcome.status not in NOT_DONE:
         return replace(state, refused=None) if refused is not None and refused.wait == 0 else state
     times = 1 if refused is None else min(refused.times + 1, 64)
+    undo = Undo(state.set_aside, {}) if state.undo is None else state.undo
     return replace(
         state,
-        tracks={name: replace(one, before=None) for name, one in state.tracks.items()},
+        tracks={
+            name: replace(one, before=None, correction=undo.corrections.get(name, one.correction))
+            for name, one in state.tracks.items()
+        },
+        set_aside=undo.set_aside,
         age=0,
-        refused=Refused(times, min(2**times, LONGEST) + 1),
+        refused=Refused(times, min(2**times, LONGEST) + 1, (outcome.message or "")[:_MOST_TEXT]),
+        undo=None,
     )
+
+
+def undo_of(facts: Facts, proposal: Proposal) -> Undo | None:
+    """What to take back if the agent does not carry the proposal out; None where that is nothing."""
+    before = {
+        name: facts.tracks[name].correction
+        for name, track in proposal.tracks.items()
+        if track.correction != facts.tracks[name].correction
+    }
+    same = not before and list(proposal.set_aside) == facts.set_aside
+    return None if same else Undo(facts.set_aside, before)
+
+
+def part_of_the_way(facts: Facts, proposal: Proposal) -> Proposal:
+    """The proposal with cells on the way to its own, after an agent refused it: it may limit how much changes at once.
+
+    Half of the way after the first refusal, a quarter after the second. Who has no cell yet gets what these leave of
+    its own. As proposed where that is illegal.
+    """
+    refused, node = facts.before.refused, facts.node
+    if refused is None or proposal.partition is not None or facts.observation.partition is None:
+        return proposal
+    near = {
+        name: Cell(*(towards(old, new, refused.times) for old, new in zip(facts.cells[name], cell, strict=True)))
+        for name, cell in proposal.cells.items()
+        if name in facts.cells
+    }
+    cells = cut_down(node, {**proposal.cells, **near}, {n: near.get(n, node.leasts[n]) for n in proposal.cells})
+    if cells is None or cells == proposal.cells:
+        return proposal
+    tracks = {  # the step that these are about is still to come
+        name: replace(track, before=facts.tracks[name].before, correction=facts.tracks[name].correction)
+        if cells.get(name) != proposal.cells.get(name)
+        else track
+        for name, track in proposal.tracks.items()
+    }
+    shorter = proposal._replace(cells=cells, tracks=tracks)
+    if objection(facts, shorter) is not None:
+        return proposal
+    text = f"cells change by a part of what was wanted: the agent refused that {refused.times} time(s)"
+    return shorter._replace(reasons=[*changes(facts, cells), Reason(text=text)])
+
+
+def stuck(facts: Facts) -> Infeasible | None:
+    """For the scheduler above: that the agent refuses what this policy asks for, and why."""
+    refused = facts.before.refused
+    return None if refused is None else never_applied(facts.observation, refused.times, refused.message)
 
 
 def repeated(facts: Facts) -> Proposal | None:

@@ -188,8 +188,8 @@ def facts_of(
     cells = _within_limits(node, held, notes)
     new = [name for name in services if name not in cells and name not in before.tracks]
     gone = sorted(before.tracks.keys() - services.keys())
-    notes += [Reason(text=f"{name} is no longer on the node: its resources are free") for name in gone]
-    notes += [Reason(text=f"{name} is new on the node", service=name) for name in new if before.tracks]
+    notes += [Reason(text=f"{name} is no longer here: its resources are free") for name in gone]
+    notes += [Reason(text=f"{name} is new here", service=name) for name in new if before.tracks]
     changed = moved or bool(gone or new) or _other_jobs(before, node)
     if changed:  # what measurements allowed below the need, they allowed in other company
         tracks = {name: replace(one, correction=_not_below(one.correction)) for name, one in tracks.items()}

@@ -11,13 +11,23 @@ from osml.policies.osml.node import NOTHING, Cell, Node, left_over
 
 
 def cells_of(partition: Partition | None, node: Node) -> dict[str, Cell]:
-    """Cores and ways that each LC service has to itself; without `has_ways` the ways do not count."""
+    """Cores and ways that each LC service has to itself; without `has_ways` the ways do not count.
+
+    Who shares some more, as under ARQ, has no cell: what is its own says little of what it runs on.
+    """
     found: dict[str, Cell] = {}
+    sharing: set[str] = set()
     for region in () if partition is None else partition.regions:
         if len(region.owners) == 1 and region.owners[0] in node.lc:
             old = found.get(region.owners[0], NOTHING)
             found[region.owners[0]] = Cell(old.cores + region.cores, old.ways + region.ways * node.has_ways)
-    return {name: cell for name, cell in found.items() if cell.cores and (cell.ways or not node.has_ways)}
+        elif region.cores or (region.ways and node.has_ways):
+            sharing.update(region.owners)
+    return {
+        name: cell
+        for name, cell in found.items()
+        if name not in sharing and cell.cores and (cell.ways or not node.has_ways)
+    }
 
 
 def partition_of(observation: Observation, node: Node, cells: Mapping[str, Cell]) -> Partition:
@@ -48,8 +58,7 @@ def _together(observation: Observation, node: Node) -> Partition:
         regions = _shared(observation, node.lc, total.less(jobs), groups=1)
         regions += _shared(observation, node.be, jobs, groups=1)
     else:
-        part = total if node.lc or not node.be else _most_of(node, total)
-        regions = _shared(observation, [*node.lc, *node.be], part)
+        regions = _shared(observation, [*node.lc, *node.be], total)
     return Partition(regions + _common_cache(observation, node))
 
 

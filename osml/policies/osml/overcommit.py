@@ -8,7 +8,7 @@ from osml.policies.osml.divide import cut_down, fits, missing, spread_out
 from osml.policies.osml.facts import Facts, jobs_entropy
 from osml.policies.osml.memory.state import CELLS, SHARED, SOME
 from osml.policies.osml.node import Cell
-from osml.policies.osml.place import share
+from osml.policies.osml.place import share, unmeasured
 from osml.policies.osml.relieve import corrected
 from osml.policies.osml.rule import Proposal, changes
 
@@ -36,7 +36,8 @@ def cells_at_rcliff(facts: Facts) -> Proposal | None:
     if not untried(facts, CELLS):
         return None
     for least in (facts.tight, facts.cliff):
-        cells = cut_down(facts.node, facts.wants, {name: least(name) for name in facts.services})
+        wants = {name: unmeasured(facts, name, want) for name, want in facts.wants.items()}
+        cells = cut_down(facts.node, wants, {name: unmeasured(facts, name, least(name)) for name in facts.services})
         if cells is not None:
             cells = spread_out(facts.node, cells, list(cells), list(cells))
             text = "the OAAs do not fit together: cells have the size of RCliff's bound"
@@ -110,10 +111,11 @@ def lack(facts: Facts) -> Infeasible:
 def _served(facts: Facts) -> dict[str, Cell]:
     """As many as possible in their cells, whoever needs least first: with the OAA, then with RCliff."""
     order = _by_price(facts)
-    cells = {name: facts.node.leasts[name] for name in order}
+    cells = {name: unmeasured(facts, name, facts.node.leasts[name]) for name in order}
     served: dict[str, Cell] = {}
-    tights = {name: facts.tight(name) for name in order}
-    for need in (facts.wants, tights):
+    wants = {name: unmeasured(facts, name, facts.wants[name]) for name in order}
+    tights = {name: unmeasured(facts, name, facts.tight(name)) for name in order}
+    for need in (wants, tights):
         for name in order:
             trial = {**cells, name: need[name]}
             if name not in served and fits(facts.node, trial):

@@ -53,7 +53,14 @@ def cells_for_all(facts: Facts) -> Proposal | None:
 
 def _kept(facts: Facts, name: str, cell: Cell) -> Cell:
     """The cell, or what a service has now that does not meet its target: from that one nothing may be taken."""
+    return cell if facts.meets(name) else _no_less(facts, name, cell)
+
+
+def unmeasured(facts: Facts, name: str, cell: Cell) -> Cell:
+    """The cell, or what a service has now whose latency was not measured: it may be right."""
+    return cell if facts.services[name].slack is not None else _no_less(facts, name, cell)
+
+
+def _no_less(facts: Facts, name: str, cell: Cell) -> Cell:
     now = facts.cells.get(name)
-    if now is None or facts.meets(name):
-        return cell
-    return facts.node.bounded(name, max(cell.cores, now.cores), max(cell.ways, now.ways))
+    return cell if now is None else facts.node.bounded(name, max(cell.cores, now.cores), max(cell.ways, now.ways))

@@ -15,7 +15,15 @@ from msgspec.structs import replace
 from osml.allocation.policy import Plan
 from osml.allocation.violation import migration, violated_since
 from osml.domain import Forecast, Infeasible, Observation, Partition, Reason, Service
-from osml.policies.osml.agent_refuses import after_decision, after_outcome, held_back, repeated
+from osml.policies.osml.agent_refuses import (
+    after_decision,
+    after_outcome,
+    held_back,
+    part_of_the_way,
+    repeated,
+    stuck,
+    undo_of,
+)
 from osml.policies.osml.answers.forecast import NO_MODEL, Answer, ModelFault, ask
 from osml.policies.osml.answers.models import Models, shipped_models
 from osml.policies.osml.answers.out_of_distribution import AGAIN, still_unfamiliar
@@ -40,7 +48,7 @@ class Osml:
     """
 
     name = "osml"
-    version = 10
+    version = 11
     State = OsmlState
     kinds: tuple[str, ...] = ("a", "a2", "c2")
     """Models that are used."""
@@ -70,7 +78,7 @@ class Osml:
         facts = self._known(facts_of(observation, node, state, answers, models, self._settings))
         lc = facts.services
         since_s = violated_since(lc, state.violated_since_s, observation.time_s)
-        proposal = repeated(facts) or held_back(facts) or no_cells(facts) or chosen(facts, self._without).proposal
+        proposal = repeated(facts) or held_back(facts) or no_cells(facts) or self._chosen(facts)
         partition, told_of_bandwidth = proposal.partition, list[Reason]()
         if partition is None:
             partition, told_of_bandwidth = with_bandwidth(
@@ -78,9 +86,13 @@ class Osml:
             )
         reasons = [*said, *facts.notes, *proposal.reasons, *told_of_bandwidth]
         lack = _told(facts, proposal)
-        late = migration(lc, since_s, observation.time_s)
+        late = migration(lc, since_s, observation.time_s) or stuck(facts) or _undivided(facts)
         plan = Plan(partition, reasons, lack or late, _forecasts(told, state, proposal))
         return plan, _remembered(facts, proposal, partition, lack, since_s)
+
+    def _chosen(self, facts: Facts) -> Proposal:
+        """What the first rule with an answer proposes, in steps that the agent may accept."""
+        return part_of_the_way(facts, chosen(facts, self._without).proposal)
 
     def _known(self, facts: Facts) -> Facts:
         """The facts as they are decided upon: who collects training data looks at them here."""
@@ -152,6 +164,12 @@ def _told(facts: Facts, proposal: Proposal) -> Infeasible | None:
     return Infeasible(late, told.message)
 
 
+def _undivided(facts: Facts) -> Infeasible | None:
+    """That nobody has ways of its own, though the node has some to divide."""
+    why = facts.node.ways_obstacle
+    return None if why is None else Infeasible(list(facts.node.lc), f"{why}; all services share the ways")
+
+
 def _remembered(
     facts: Facts, proposal: Proposal, partition: Partition, lack: Infeasible | None, since_s: float | None
 ) -> OsmlState:
@@ -163,6 +181,7 @@ def _remembered(
         facts.before,
         tracks={**facts.tracks, **proposal.tracks},
         refused=after_decision(facts, proposal),
+        undo=None if kept else undo_of(facts, proposal),
         set_aside=set_aside,
         age=facts.age if kept or same else 0,
         scores=facts.scores,

@@ -53,7 +53,8 @@ def hold(facts: Facts) -> Proposal:
             return Proposal(cells, changes(facts, cells), facts.set_aside)
     names = ", ".join([f"{name} {cell.cores} cores, {cell.ways} ways" for name, cell in cells.items()])
     idle = left_over(facts.node, cells)
-    text = f"no change: {names}; {idle.cores} cores and {idle.ways} ways are idle"
+    are = "are for the jobs" if facts.node.be else "are idle"
+    text = f"no change: {names}; {idle.cores} cores and {idle.ways} ways {are}"
     return Proposal(cells, [Reason(text=text)], facts.set_aside)
 
 

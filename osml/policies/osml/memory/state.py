@@ -74,10 +74,21 @@ class Track(Struct, frozen=True, array_like=True):
 
 
 class Refused(Struct, frozen=True, array_like=True):
-    """Decisions in a row that the agent did not carry out; in `wait` intervals it is asked again, at 0 it was."""
+    """Decisions in a row that the agent did not carry out; in `wait` intervals it is asked again, at 0 it was.
+
+    `message`: the agent's, of the last one.
+    """
 
     times: Annotated[int, Meta(ge=1, le=64)]
     wait: Annotated[int, Meta(ge=0, le=64)]
+    message: str = ""
+
+
+class Undo(Struct, frozen=True, array_like=True):
+    """What a decision changed that is only true if it is carried out, as it was before: by service where it changed."""
+
+    set_aside: list[str]
+    corrections: dict[str, Correction]
 
 
 class OsmlState(Struct, frozen=True):
@@ -86,7 +97,8 @@ class OsmlState(Struct, frozen=True):
     - `tracks`: the services. `set_aside`: those that use what the others leave.
     - `age`: intervals in the present way to run the node. `scores`: E_S of each way that was tried at these loads.
     - `unfamiliar`: in-distribution intervals of services whose predictions are not used yet.
-    - `wanted`: the last decision, number `seq`. `refused`: decisions that the agent did not carry out.
+    - `wanted`: the last decision, number `seq`. `refused`: decisions that the agent did not carry out. `undo`: what
+      to remember in place of what `wanted` supposes, if it is not carried out.
     - `shortage`: what the scheduler above was told last. `violated_since_s`: since when some target is missed.
     """
 
@@ -97,6 +109,7 @@ class OsmlState(Struct, frozen=True):
     unfamiliar: dict[str, int] = {}
     wanted: Partition | None = None
     refused: Refused | None = None
+    undo: Undo | None = None
     shortage: Infeasible | None = None
     violated_since_s: float | None = None
     seq: int = -1
