@@ -88,6 +88,11 @@ void Target::on_event(std::uint32_t connection, std::uint32_t events) {
     dispatch();
   } else {
     lose(slot, now);
+    if (event == Connection::Event::Answered) {  // ended in order, as a server without keep-alive does: no backoff
+      slot.backoff = 0;
+      slot.retry_at = now;
+      next_check_ = now;
+    }
   }
 }
 

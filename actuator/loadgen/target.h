@@ -25,7 +25,6 @@ class Target {
 
   [[nodiscard]] const std::string& name() const { return spec_.name; }
   [[nodiscard]] const std::string& output() const { return spec_.output; }
-  [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
   // When advance() has to be called again at the latest.
   [[nodiscard]] Nanos next_event() const;
   // Everything that is due: requests, reconnects, giving up.

@@ -20,8 +20,9 @@ class Queueing : public testing::Test {
   Queueing() : epoll_(::epoll_create1(0)) {}
   ~Queueing() override { ::close(epoll_); }
 
-  std::unique_ptr<Target> target(const FakeServer& server, double rate, unsigned connections) {
-    auto spec = parse_service("name=fake,protocol=redis,address=" + server.address());
+  std::unique_ptr<Target> target(const FakeServer& server, double rate, unsigned connections,
+                                 const std::string& protocol = "redis") {
+    auto spec = parse_service("name=fake,protocol=" + protocol + ",address=" + server.address());
     spec->rate = rate;
     spec->connections = connections;
     return std::make_unique<Target>(*spec, 1, epoll_, 0, clock_now());
@@ -55,6 +56,16 @@ TEST_F(Queueing, CountsFromTheScheduledTimeWhenTheOnlyConnectionIsBusy) {
   EXPECT_LT(line.at("requests_per_s").get<double>(), 110.0);
   EXPECT_LT(line.at("lateness_p50_ms").get<double>(), line.at("p99_ms").get<double>() / 2)
       << "waiting for the server is not the generator's lateness";
+}
+
+// A server without keep-alive ends each connection in order. The next request does not wait for a backoff.
+TEST_F(Queueing, ConnectsAnewAtOnceWhereTheServerEndsConnectionsInOrder) {
+  const FakeServer server(microseconds(0), "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok");
+  const auto plain = target(server, 400, 2, "http");
+  drive(*plain, 1.0);
+  const auto line = nlohmann::json::parse(plain->interval_line(clock_now()));
+  EXPECT_GT(line.at("requests_per_s").get<double>(), 300.0);  // two connections and 10 ms of backoff make at most 200
+  EXPECT_EQ(line.at("errors").get<int>(), 0);
 }
 
 // What waits at a mark is no latency of that phase, so it is counted, and is a latency of the next one.

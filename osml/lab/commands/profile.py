@@ -133,6 +133,8 @@ def _check(load: float, seconds: float | None, warm_s: float | None, requests: i
         raise InputError(f"--warm-s is {warm_s:g}, expected 0 to 86400")
     if requests is not None and requests < 1:
         raise InputError(f"--requests is {requests}, expected at least 1")
+    if requests is not None and (seconds is not None or warm_s):
+        raise InputError("--requests counts over the whole run, expected neither --seconds nor --warm-s beside it")
 
 
 def show(found: dict[str, Any], outcome: Outcome, console: Console) -> None:

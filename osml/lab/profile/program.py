@@ -38,6 +38,8 @@ def run_program(work: Work, caches: Caches) -> Outcome:
             if work.warm_s > 0.0:
                 while child.running and time.monotonic() < began + work.warm_s:
                     time.sleep(_POLL_S)
+                if child.exit_code == 0:
+                    raise Failure(f"the program ended within the warm-up of {work.warm_s:g} s: nothing was measured")
                 child.check()
                 bench.counts.start()
             measured = time.monotonic()

@@ -117,7 +117,8 @@ class Children:
         try:
             child = Child(name, command, self._logs / f"{name}.log", env)
         except OSError as error:
-            raise Failure(f"{name} can't be started: {command[0]}: {error.strerror}") from None
+            what = error.filename or command[0]
+            raise Failure(f"{name} can't be started: {what}: {error.strerror}") from None
         self._children.append(child)
         return child
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from osml.base.failure import InputError
 
 MARK = ".osml-trial"
+STORE = "experiences.db"
+"""What a trial taught stays in its folder."""
 _ONLY_OF_TRIALS = ("node-unmanaged", "telemetry")
 """Folders that each trial makes first, and nobody else has beside its logs and a store."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,11 @@ def knee(rates: Sequence[float], latencies: Sequence[float]) -> int:
     return max(range(len(below)), key=below.__getitem__)
 
 
+def rising(latencies: Sequence[float]) -> list[float]:
+    """Each latency, but none above a later one: less load makes no service slower, but a cold start or noise does."""
+    return list(accumulate(reversed(latencies), min))[::-1]
+
+
 def curve(
     service: Service,
     out: Path,
@@ -56,7 +62,7 @@ def curve(
     """Measure the service at rising loads, alone or beside a job of equal weight; its document. Needs root.
 
     Keys: `beside`, `points: [{rate, measured}]`, `knee_rate`, `target_ms` (p99 at the knee), `ideal_ms` (p99 at the
-    least load).
+    least load); of both, no p99 counts as more than that at a higher load.
     Raises Failure where the service answers nothing, MachineError where the machine lacks something.
     """
     if not 0.5 <= seconds <= 600.0:
@@ -80,7 +86,7 @@ def curve(
             work = work_of(Row(cell, True, 0.0, measured))  # less a request as the load rises
             points.append(Point(rate, msgspec.structs.replace(measured, histogram=[])))
             say(f"{service.name}: {rate:.0f}/s, p99 {measured.p99_ms or 0.0:.2f} ms")
-    latencies = [point.measured.p99_ms or 0.0 for point in points]
+    latencies = rising([point.measured.p99_ms or 0.0 for point in points])
     at = knee([point.rate for point in points], latencies)
     return {
         "service": service.name,

@@ -176,6 +176,12 @@ def test_sample_that_cannot_be_is_refused(sample: int) -> None:
         ({"seconds": 0.0}, "--seconds is 0, expected above 0"),
         ({"warm_s": -1.0}, "--warm-s is -1, expected 0 to 86400"),
         ({"requests": 0}, "--requests is 0, expected at least 1"),
+        ({"requests": 9, "warm_s": 5.0}, "--requests counts over the whole run, expected neither --seconds nor"),
+        ({"requests": 9, "seconds": 5.0}, "--requests counts over the whole run, expected neither --seconds nor"),
+        (
+            {"service": "a,b", "protocol": "http", "command": ["x", "{port}"]},
+            "the name of a service is 'a,b', expected",
+        ),
         ({"platform": "nowhere"}, "--platform: unknown platform 'nowhere'"),
         ({"protocol": "http", "command": ["x"]}, "the command does not say {port}"),
         ({"service": "nobody"}, "service 'nobody' is unknown"),

@@ -58,6 +58,8 @@ def phase(label: str, records: list[Record]) -> LivePhase:
             "errors": 0,
             "requests_per_s": 899.5,
             "offered_per_s": 900.0,
+            "unanswered": 3,
+            "given_up": 1,
         }
     }
     return LivePhase(label, "arq", records, 0, window, GeneratorCost(8.5, "fifo"), None)
@@ -84,6 +86,7 @@ def test_summary_has_what_the_contract_names(phases: list[LivePhase]) -> None:
     assert redis["cores"] == 2.0  # logical CPUs within reach
     assert redis["ways"] is None
     assert redis["lateness_p99_ms"] == 0.05
+    assert (redis["unanswered"], redis["given_up"]) == (3, 1)
     assert stress["work_ratio"] == 0.75
     assert stress["ipc_ratio"] is None
     assert stress["lateness_p99_ms"] is None

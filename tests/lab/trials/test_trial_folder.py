@@ -25,15 +25,16 @@ def test_a_folder_of_somebody_else_is_refused_and_left_as_it_is(
     assert (tmp_path / name).read_text() == '{"mine": 1}'
 
 
-def test_what_an_earlier_trial_wrote_goes_and_the_rest_stays(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("own", "folder"), [(DEMO, "node-managed"), (LIVE, "telemetry")], ids=["demo", "live"])
+def test_what_an_earlier_trial_wrote_goes_and_the_rest_stays(tmp_path: Path, own: tuple[str, ...], folder: str) -> None:
     out = tmp_path / "new" / "out"
-    begin_folder(out, LIVE)
-    for name in ("logs/a", "telemetry/b"):
+    begin_folder(out, own)
+    for name in ("logs/a", f"{folder}/b"):
         (out / name).parent.mkdir()
         (out / name).write_text("x")
-    for name in ("summary.json", "experiences.db-wal", "record-managed.jsonl", "notes.txt"):
+    for name in ("summary.json", "timeline.png", "experiences.db-wal", "record-managed.jsonl", "notes.txt"):
         (out / name).write_text("x")
-    begin_folder(out, LIVE)
+    begin_folder(out, own)
     assert sorted(path.name for path in out.iterdir()) == [".osml-trial", "notes.txt"]
 
 

@@ -13,6 +13,7 @@ import pytest
 from osml.base.failure import Failure
 from osml.lab.trials import children as children_module
 from osml.lab.trials.children import Children, free_port, wait_until
+from osml.lab.trials.live.jobs.repeat import command
 from osml.lab.trials.records import RecordReader
 
 
@@ -113,3 +114,15 @@ def test_a_free_port_is_found_where_the_kernel_gives_all_ports(tmp_path, monkeyp
         monkeypatch.setattr(children_module, "PORT_RANGE", given)
         with socket.create_server(("127.0.0.1", free_port())):
             pass
+
+
+def test_repeat_keeps_copies_of_a_program_that_ends_running(tmp_path: Path) -> None:
+    line = f"echo x >> {tmp_path / 'ran'}"
+    with Children(tmp_path / "logs") as children:
+        child = children.start("copies", command(3, ["sh", "-c", line]))
+        wait_until(lambda: (tmp_path / "ran").exists() and len((tmp_path / "ran").read_text()) > 400, "200", [child])
+        assert child.running
+        failing = children.start("failing", command(2, ["sh", "-c", "exit 3"]))
+        wait_until(lambda: not failing.running, "its end", [])
+        assert failing.exit_code == 1
+        assert "sh ended with exit code 3" in failing.log_tail()

@@ -12,7 +12,7 @@ from osml.lab.trials.live.jobs import job_named, jobs
 from osml.lab.trials.live.services import service_named, services
 from osml.lab.validation import design
 from osml.lab.validation.cells import Cell
-from osml.lab.validation.curve import knee
+from osml.lab.validation.curve import STEPS, knee, rising
 from osml.lab.validation.statistics import order_interval, quantiles_of
 
 WORK = dict.fromkeys(services(), 0.3)
@@ -95,6 +95,16 @@ def test_knee_is_where_the_curve_turns_up() -> None:
     rates = [float(rate) for rate in range(1, 11)]
     assert knee(rates, [1.0] * 7 + [1.5, 8.0, 40.0]) == 7
     assert knee(rates, [1.0] * 10) == 9
+
+
+def test_a_cold_first_point_is_neither_the_ideal_nor_hides_the_knee() -> None:
+    seen = [1.36, 0.25, 0.26, 0.28, 0.30, 0.33, 0.4, 0.6, 0.8, 1.1, 1.4]
+    found = rising(seen)
+    assert found == [0.25, *seen[1:]]
+    assert 0.25 < found[knee(list(STEPS), found)] < 0.9
+
+
+def test_a_knee_needs_three_points_of_each() -> None:
     with pytest.raises(InputError, match="at least three points, got 2 rates"):
         knee([1.0, 2.0], [1.0, 2.0])
 

@@ -7,26 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from osml.base.agent_binary import find_agent
 from osml.lab.trials import summary
 from osml.lab.trials.children import OSML, Children, free_port, interrupt_on_signals, wait_until
 from osml.lab.trials.demo.phases import PhaseResult, elapsed_s, run_phase
 from osml.lab.trials.demo.settings import DemoSettings
 from osml.lab.trials.demo.view import DemoView
-from osml.lab.trials.folder import begin_folder
+from osml.lab.trials.folder import STORE, begin_folder
+from osml.lab.trials.server import is_ready
 from osml.lab.trials.timeline import Phase, draw
 
-STORE = "experiences.db"
-OWN = ("node-unmanaged", "node-managed", "logs", "*-*managed.jsonl", f"{STORE}*")
-
-
-def _alive(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/readyz", timeout=1.0).is_success
-    except httpx.HTTPError:
-        return False
+OWN = (
+    "node-unmanaged", "node-managed", "logs", "summary.json", "timeline.png", "*-*managed.jsonl", f"{STORE}*",
+)  # fmt: skip
 
 
 def run_demo(settings: DemoSettings) -> dict[str, Any]:
@@ -46,7 +39,7 @@ def run_demo(settings: DemoSettings) -> dict[str, Any]:
         store = f"sqlite:///{settings.out / STORE}"
         serve = [*OSML, "serve", "--port", str(port), "--policy", settings.policy, "--store", store]
         server = children.start("server", serve)
-        wait_until(lambda: _alive(url), "the server", [server])
+        wait_until(lambda: is_ready(url), "the server", [server])
         for policy in ("unmanaged", settings.policy):
             view.begin(policy)
             results.append(run_phase(settings, children, server, url, policy, view.show))

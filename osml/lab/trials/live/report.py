@@ -60,7 +60,16 @@ def _phase(phase: LivePhase) -> dict[str, Any]:
     document = summary.phase(phase.records)
     for service in document["services"]:
         window = phase.window.get(service["name"])
-        for key in ("p99_ms", "lateness_p99_ms", "samples", "errors", "requests_per_s", "offered_per_s"):
+        for key in (
+            "p99_ms",
+            "lateness_p99_ms",
+            "samples",
+            "errors",
+            "requests_per_s",
+            "offered_per_s",
+            "unanswered",
+            "given_up",
+        ):
             name = "p99_pooled_ms" if key == "p99_ms" else key
             service[name] = None if window is None else window[key]
     intervals = len(phase.records)

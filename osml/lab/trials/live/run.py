@@ -10,13 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from osml.base.agent_binary import find_agent
 from osml.domain.cpulist import format_cpulist
 from osml.lab.trials.children import OSML, Child, Children, free_port, interrupt_on_signals, wait_until
 from osml.lab.trials.demo.view import DemoView
-from osml.lab.trials.folder import begin_folder
+from osml.lab.trials.folder import STORE, begin_folder
 from osml.lab.trials.live import enter, machine, work_rate
 from osml.lab.trials.live.agent_config import BE, agent_config
 from osml.lab.trials.live.cgroups import LiveGroups, find_hierarchies
@@ -27,10 +25,10 @@ from osml.lab.trials.live.report import summarise
 from osml.lab.trials.live.services import LOOPBACK, service_named, try_fill
 from osml.lab.trials.live.settings import MEMORY_WORKERS, N_CPUS, WORKERS_PER_CPU, LiveSettings
 from osml.lab.trials.live.traces import write_traces
+from osml.lab.trials.server import is_ready
 from osml.lab.trials.timeline import Phase, draw
 
 WARM_S = 1.0
-STORE = "experiences.db"
 OWN = (
     "logs", "telemetry", "summary.json", "traces.parquet", "timeline.png", "record-*managed.jsonl", "agent-*managed.*",
     f"{STORE}*",
@@ -94,7 +92,7 @@ class LiveTrial:
         serve = [*OSML, "serve", "--port", str(port), "--seed", str(settings.seed), "--store", store]
         server = self._children.start("server", enter.command(serve, death_signal="SIGTERM"))
         ports = self._start_services()
-        wait_until(lambda: _alive(url), "the server", [server])
+        wait_until(lambda: is_ready(url), "the server", [server])
         generator = self._start_generator(ports)
         view.begin("baseline")
         self._measure_baseline(generator)
@@ -181,13 +179,6 @@ class LiveTrial:
             self.baseline["work_rate_solo"],
             format_cpulist(self._cpus),
         )
-
-
-def _alive(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/readyz", timeout=1.0).is_success
-    except httpx.HTTPError:
-        return False
 
 
 def _plot(settings: LiveSettings, phases: list[LivePhase]) -> None:

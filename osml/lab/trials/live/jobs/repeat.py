@@ -18,13 +18,16 @@ def command(copies: int, program: list[str]) -> list[str]:
 def main(arguments: list[str]) -> None:
     """Does not return; ends with exit code 1 where the program fails."""
     copies, program = int(arguments[0]), arguments[2:]
-    for _ in range(copies):
-        subprocess.Popen(program, stdout=subprocess.DEVNULL)
+    # Kept until it is waited for here: subprocess waits for those that nobody keeps whenever another one is started.
+    running = [subprocess.Popen(program, stdout=subprocess.DEVNULL) for _ in range(copies)]
     while True:
-        code = os.waitstatus_to_exitcode(os.wait()[1])
-        if code != 0:
-            sys.exit(f"{program[0]} ended with exit code {code}")
-        subprocess.Popen(program, stdout=subprocess.DEVNULL)
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+        for at, copy in enumerate(running):
+            code = copy.poll()
+            if code:
+                sys.exit(f"{program[0]} ended with exit code {code}")
+            if code == 0:
+                running[at] = subprocess.Popen(program, stdout=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":

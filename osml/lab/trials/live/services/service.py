@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -54,6 +55,10 @@ class Service:
 
     def __post_init__(self) -> None:
         """Raise InputError, naming the field, for a description that cannot work."""
+        if re.fullmatch(r"[A-Za-z0-9_.-]{1,63}", self.name) is None:
+            raise InputError(
+                f"the name of a service is '{self.name}', expected up to 63 letters, digits, '.', '_' or '-'"
+            )
         if not 1 <= self.threads <= 64:
             raise InputError(f"threads of service '{self.name}' is {self.threads}, expected 1 to 64")
         if not 1 <= self.connections <= 1024:
