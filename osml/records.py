@@ -97,7 +97,8 @@ def gather(files: Sequence[Path]) -> Record:
     if not lines:
         skipped = f", and {garbage} lines are not of a record" if garbage else ""
         raise InputError(f"{named}: no whole line{skipped}; expected a record of `osml-agent run --record`")
-    _check_one_machine(lines, named)  # by the number of its whole line, over all files
+    for number, line in enumerate(lines, start=1):  # of the whole lines, over all files
+        check_same_machine(lines[0].observation, line.observation, f"{named}: line {number}")
     gaps |= gaps_in([line.observation for line in lines])
     return Record(lines, frozenset(gaps), garbage)
 
@@ -107,20 +108,17 @@ def gaps_in(observations: Sequence[Observation]) -> set[int]:
     return {at for at, (one, two) in enumerate(pairwise(observations), start=1) if _apart(one, two)}
 
 
-def _check_one_machine(lines: Sequence[Line], named: str) -> None:
-    first = lines[0].observation
-    for number, line in enumerate(lines, start=1):
-        seen = line.observation
-        if seen.node != first.node:
-            raise InputError(
-                f"{named}: line {number} is of node '{seen.node}', those before of '{first.node}'; "
-                "give records of one machine"
-            )
-        if (seen.platform.cpus, seen.platform.ways) != (first.platform.cpus, first.platform.ways):
-            raise InputError(
-                f"{named}: line {number} has CPUs {seen.platform.cpus} and {seen.platform.ways} ways, those before "
-                f"{first.platform.cpus} and {first.platform.ways}; give records of one machine"
-            )
+def check_same_machine(first: Observation, seen: Observation, where: str) -> None:
+    """InputError where an observation, which is at `where`, is not of the machine of an earlier one."""
+    if seen.node != first.node:
+        raise InputError(
+            f"{where} is of node '{seen.node}', those before of '{first.node}'; give records of one machine"
+        )
+    if (seen.platform.cpus, seen.platform.ways) != (first.platform.cpus, first.platform.ways):
+        raise InputError(
+            f"{where} has CPUs {seen.platform.cpus} and {seen.platform.ways} ways, those before "
+            f"{first.platform.cpus} and {first.platform.ways}; give records of one machine"
+        )
 
 
 def _apart(one: Observation, two: Observation) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -10,8 +10,9 @@ from statistics import median
 import msgspec
 
 from osml.base.failure import InputError
-from osml.domain import DRY_RUN, Decision, Observation, Partition, Platform, Service, usable_domains
-from osml.records import Line, only_watched
+from osml.cli.record_decisions import Decisions
+from osml.domain import DRY_RUN, Observation, Service
+from osml.records import Line, check_same_machine, only_watched
 
 _CELLS = 3
 
@@ -53,6 +54,7 @@ class Day(msgspec.Struct, frozen=True):
     free_ways: float | None
     not_known: list[str]
     only_watched: int  # intervals in which nothing was applied
+    not_applied: dict[str, int]  # further decisions, by their outcome: refused, rolled_back, failed
 
 
 class _Watched:
@@ -62,10 +64,11 @@ class _Watched:
         self.target_ms, self.percentile = 0.0, "p99"
         self.source: str | None = None
         self.latencies: list[float] = []
-        self.missed = 0
+        self.missed = self.intervals = 0
 
     def see(self, service: Service, target_ms: float) -> None:
         self.target_ms, self.percentile, self.source = target_ms, service.percentile, service.source
+        self.intervals += 1
         if service.latency_ms is not None:
             self.latencies.append(service.latency_ms)
             self.missed += service.latency_ms > target_ms
@@ -86,8 +89,12 @@ class _Clock:
         self.intervals = self.restarts = self.watched = 0
         self.seconds = 0.0
         self.last: Observation | None = None
+        self.missing: Counter[str] = Counter()  # intervals
+        self.why: dict[str, str] = {}  # as it was said last
 
-    def see(self, now: Observation) -> None:
+    def see(self, now: Observation) -> bool:
+        """See the next line. Returns whether another run of the agent begins with it."""
+        again = False
         if self.last is not None:
             again = now.seq <= self.last.seq or now.time_s <= self.last.time_s
             self.seconds += now.interval_s if again else now.time_s - self.last.time_s
@@ -95,64 +102,36 @@ class _Clock:
         self.last = now
         self.intervals += 1
         self.watched += only_watched(now)
-
-
-class _Decided:
-    """Sums over decisions: those that were applied, or those of a dry run."""
-
-    def __init__(self) -> None:
-        self.cells: defaultdict[str, Counter[tuple[float, int | None]]] = defaultdict(Counter)
-        self.count = self.changes = self.infeasible = 0
-        self.policies: Counter[str] = Counter()
-        self.free_cpus: list[float] = []
-        self.free_ways: list[int] = []
-        self.node_ways: int | None = None
-        self._before: Partition | None = None
-
-    def see(self, now: Observation, decision: Decision, watched: dict[str, _Watched]) -> None:
-        partition, platform = decision.partition, now.platform
-        self.changes += partition != (self._before if self.count else now.partition)
-        self._before = partition
-        self.count += 1
-        self.infeasible += decision.infeasible is not None
-        self.policies[decision.policy] += 1
-        for name in watched.keys() & {service.name for service in now.services}:  # who is away has no cell
-            cpus = round(platform.core_quantum * partition.cores_of(name), 6)
-            self.cells[name][cpus, None if platform.ways is None else partition.ways_of(name)] += 1
-        own = [region for region in partition.regions if set(region.owners) <= watched.keys()]
-        self.free_cpus.append(platform.core_quantum * (platform.cores - sum(region.cores for region in own)))
-        if platform.ways is not None:
-            self.node_ways = _ways_of(platform, partition)
-            self.free_ways.append(self.node_ways - sum(region.ways for region in own))
-
-
-def _ways_of(platform: Platform, partition: Partition) -> int:
-    """Ways of all caches that the partition divides: of each domain where regions name one."""
-    return (platform.ways or 0) * (len(usable_domains(platform)) if partition.by_domain else 1)
+        for what, why in now.missing.items():
+            if what != DRY_RUN:
+                self.missing[what] += 1
+                self.why[what] = why
+        return again
 
 
 def summarise(lines: Iterator[Line | Exception], file: Path) -> Day:
     """The day of a record, without lines that are damaged. InputError where it has no whole line."""
     watched: dict[str, _Watched] = {}
-    clock, applied, supposed = _Clock(), _Decided(), _Decided()
+    clock, decisions = _Clock(), Decisions()
     damaged: list[str] = []
     for number, line in enumerate(lines, start=1):
         if not isinstance(line, Line):
             damaged.append(f"line {number} is not a line of `osml-agent run --record` ({line})")
             continue
-        clock.see(line.observation)
+        if clock.last is not None:
+            check_same_machine(clock.last, line.observation, f"{file}: line {number}")
+        again = clock.see(line.observation)
         for service in line.observation.services:
             if service.kind == "lc" and service.target_ms is not None:
                 watched.setdefault(service.name, _Watched()).see(service, service.target_ms)
-        if line.decision is not None:
-            kind = supposed if only_watched(line.observation) else applied
-            kind.see(line.observation, line.decision, watched)
+        decisions.see(line, watched.keys(), again=again)
+    decisions.end()
     last = clock.last
     if last is None:
         why = damaged[0] if damaged else "has no whole line, expected a record of `osml-agent run --record`"
         raise InputError(f"{file}: {why}")
     dry_run = clock.watched == clock.intervals
-    decided = supposed if dry_run else applied
+    decided = decisions.supposed if dry_run else decisions.applied
     cpus, ways = decided.free_cpus, decided.free_ways
     return Day(
         node=last.node,
@@ -171,8 +150,9 @@ def summarise(lines: Iterator[Line | Exception], file: Path) -> Day:
         free_cpus=round(median(cpus), 6) if cpus else None,
         free_cpus_least=round(min(cpus), 6) if cpus else None,
         free_ways=median(ways) if ways else None,
-        not_known=_not_known(clock, watched, clock.intervals - applied.count - supposed.count, len(damaged)),
+        not_known=_not_known(clock, watched, clock.intervals - decisions.answered, len(damaged)),
         only_watched=clock.watched,
+        not_applied=dict(decided.not_applied.most_common()),
     )
 
 
@@ -187,9 +167,15 @@ def _not_known(clock: _Clock, watched: dict[str, _Watched], unanswered: int, dam
         )
         if not whole:
             out.append("decisions of those intervals: all that is said of allocations is of the others")
-    missing = {} if clock.last is None else clock.last.missing
-    out += [f"{name}: it never had a latency" for name, found in watched.items() if not found.latencies]
-    out += [f"{what}: {why}" for what, why in sorted(missing.items()) if what != DRY_RUN]
+    for name, found in watched.items():
+        without = found.intervals - len(found.latencies)
+        if without == found.intervals:
+            out.append(f"{name}: it never had a latency")
+        elif without:
+            out.append(f"{name}: it had no latency in {without:,} of {found.intervals:,} intervals")
+    for what, count in sorted(clock.missing.items()):
+        when = "" if count == clock.intervals else f" (in {count:,} of {clock.intervals:,} intervals)"
+        out.append(f"{what}: {clock.why[what]}{when}")
     if damaged:
         out.append(f"{damaged} lines are damaged, and were left out")
     if unanswered:

@@ -32,22 +32,25 @@ def report(
 
 def _show(day: Day, console: Console) -> None:
     would = "would have been" if day.dry_run else "was"
-    kind = "dry run, nothing was applied" if day.dry_run else "decisions were applied"
-    if day.only_watched and not day.dry_run:
-        kind = f"nothing was applied in {day.only_watched:,} of them"
     console.print(
-        f"{day.node} on {day.platform}: {day.intervals:,} intervals in {_duration(day.seconds)}, {kind}", markup=False
+        f"{day.node} on {day.platform}: {day.intervals:,} intervals in {_duration(day.seconds)}, {_kind(day)}",
+        markup=False,
     )
     if day.restarts:
         console.print(f"restarts of the agent: {day.restarts}")
     policies = ", ".join(day.policies) or "no policy"
     console.print(f"{policies}: {day.decisions:,} decisions, {day.changes:,} of them changed the allocation")
+    if day.not_applied:
+        outcomes = ", ".join(f"{count:,} {status.replace('_', ' ')}" for status, count in day.not_applied.items())
+        were = "would not have been" if day.dry_run else "were not"
+        console.print(f"{sum(day.not_applied.values()):,} more decisions {were} applied: {outcomes}")
     table = Table("service", "target", "missed", "median ms", "worst ms", f"what it {would} given: CPUs, ways (share)")
     for one in day.services:
         missed = f"{one.missed / one.measured:.1%} of {one.measured:,}" if one.measured else "not measured"
         cells = "; ".join(
             f"{cpus:g}{'' if ways is None else f', {ways}'} ({share:.0%})" for cpus, ways, share in one.cells
         )
+        cells = cells or ("" if day.decisions else "nothing, without an applied decision")
         table.add_row(
             one.name, f"{one.percentile} {one.target_ms:g} ms", missed, _ms(one.median_ms), _ms(one.worst_ms), cells
         )
@@ -66,6 +69,16 @@ def _show(day: Day, console: Console) -> None:
     console.print("not known:" if day.not_known else "everything was measured")
     for text in day.not_known:
         console.print(f"- {text}", markup=False)
+
+
+def _kind(day: Day) -> str:
+    if day.dry_run:
+        return "dry run, nothing was applied"
+    if day.only_watched:
+        return f"nothing was applied in {day.only_watched:,} of them"
+    if not day.decisions:
+        return "none of the decisions was applied" if day.not_applied else "there were no decisions"
+    return "some of the decisions were applied" if day.not_applied else "decisions were applied"
 
 
 def _ms(value: float | None) -> str:

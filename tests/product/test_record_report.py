@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
@@ -13,20 +14,48 @@ from osml.base.failure import InputError
 from osml.cli.main import application
 from osml.cli.record_day import summarise
 from osml.cli.record_report import _ms
-from osml.domain import DRY_RUN, Decision, Latency, Observation, Partition, Platform, Reason, Region, Service
-from osml.records import read
+from osml.domain import (
+    DRY_RUN,
+    Decision,
+    Latency,
+    Observation,
+    Outcome,
+    Partition,
+    Platform,
+    Reason,
+    Region,
+    Service,
+)
+from osml.records import Line, read
 
+Status = Literal["applied", "unchanged", "refused", "rolled_back", "failed", "dry_run"]
 PLATFORM = Platform(id="xeon", cores=8, cpus="0-7", ways=10)
 
 
 def line(seq: int, p99_ms: float | None, cores: int, dry: bool = True, answered: bool = True) -> bytes:
+    return msgspec.json.encode(told(seq, p99_ms, cores, dry, answered)) + b"\n"
+
+
+def told(seq: int, p99_ms: float | None, cores: int, dry: bool = True, answered: bool = True) -> Line:
     latency = None if p99_ms is None else Latency(p99_ms=p99_ms, samples=100)
     services = [Service("web", "lc", target_ms=10.0, latency=latency), Service("job", "be")]
     missing = {"mba": "no MBA"} | ({DRY_RUN: "nothing is applied"} if dry else {})
     seen = Observation("n1", seq, 10.0 * seq, 1.0, PLATFORM, services, missing=missing)
     partition = Partition([Region(["web"], cores, 4), Region(["job"], 8 - cores, 6)])
     decision = Decision("n1", seq, "osml", partition, [], reasons=[Reason("because")]) if answered else None
-    return msgspec.json.encode({"observation": seen, "decision": decision}) + b"\n"
+    return Line(seen, decision)
+
+
+def after(status: Status, line: Line) -> bytes:
+    """The line, with what became of the decision before it."""
+    seen = msgspec.structs.replace(line.observation, outcome=Outcome(line.observation.seq - 1, status))
+    return msgspec.json.encode(msgspec.structs.replace(line, observation=seen)) + b"\n"
+
+
+def page(file: Path) -> str:
+    found = CliRunner().invoke(application(), ["look", "report", str(file)], env={"COLUMNS": "160"})
+    assert found.exit_code == 0, found.output
+    return found.stdout
 
 
 def record(path: Path, *lines: bytes) -> Path:
@@ -45,6 +74,88 @@ def test_a_day_is_summed_up(tmp_path: Path) -> None:
     assert any("nothing was applied" in text for text in day.not_known)
     assert "mba: no MBA" in day.not_known
     assert "decisions of 1 intervals: the server did not answer" in day.not_known
+
+
+def test_what_the_agent_refused_was_not_given(tmp_path: Path) -> None:
+    refused = [line(1, 5.0, 4, dry=False), *(after("refused", told(n, 5.0, 4, dry=False)) for n in (2, 3, 4))]
+    refused.append(after("rolled_back", told(5, 5.0, 4, dry=False, answered=False)))
+    file = record(tmp_path / "r", *refused)
+    day = summarise(read(file), file)
+    assert (day.decisions, day.changes, day.free_cpus, day.services[0].cells) == (0, 0, None, [])
+    assert day.not_applied == {"refused": 3, "rolled_back": 1}
+    assert "decisions of 1 intervals: the server did not answer" in day.not_known
+    said = page(file)
+    assert "none of the decisions was applied" in said
+    assert "osml: 0 decisions" in said
+    assert "4 more decisions were not applied: 3 refused, 1 rolled back" in said
+    assert "nothing, without an applied decision" in said
+    assert "free for jobs" not in said
+
+
+def test_what_the_agent_refused_for_a_while_does_not_count_as_given(tmp_path: Path) -> None:
+    lines = (
+        line(1, 5.0, 2, dry=False),
+        after("applied", told(2, 5.0, 4, dry=False)),
+        after("refused", told(3, 5.0, 2, dry=False)),
+    )
+    file = record(tmp_path / "r", *lines)
+    day = summarise(read(file), file)
+    assert (day.decisions, day.changes, day.free_cpus) == (2, 1, 6.0)
+    assert (day.services[0].cells, day.not_applied) == ([(2.0, 4, 1.0)], {"refused": 1})
+    assert "some of the decisions were applied" in page(file)
+    assert "1 more decisions were not applied: 1 refused" in page(file)
+
+
+def test_another_run_says_nothing_of_decisions_before_it(tmp_path: Path) -> None:
+    file = record(tmp_path / "r", line(1, 5.0, 2, dry=False), after("refused", told(1, 5.0, 2, dry=False)))
+    assert (summarise(read(file), file).decisions, summarise(read(file), file).restarts) == (2, 1)
+    # With a line lost between them, the outcome is of the decision that was lost.
+    file = record(tmp_path / "r", line(1, 5.0, 2, dry=False), after("refused", told(3, 5.0, 2, dry=False)))
+    assert summarise(read(file), file).decisions == 2
+
+
+def test_a_dry_run_tells_which_decisions_the_agent_would_have_refused(tmp_path: Path) -> None:
+    file = record(tmp_path / "r", line(1, 5.0, 4), after("refused", told(2, 5.0, 2)))
+    assert summarise(read(file), file).services[0].cells == [(2.0, 4, 1.0)]
+    assert "1 more decisions would not have been applied: 1 refused" in page(file)
+
+
+def test_a_record_without_decisions_says_so(tmp_path: Path) -> None:
+    said = page(record(tmp_path / "r", line(1, 5.0, 2, dry=False, answered=False)))
+    assert "there were no decisions" in said
+
+
+def test_what_was_missing_for_a_while_is_not_measured(tmp_path: Path) -> None:
+    told_of = [told(n, 5.0 if n in (1, 10) else None, 2, dry=False) for n in range(1, 11)]
+    for one in told_of:
+        del one.observation.missing["mba"]
+        if 1 < one.observation.seq < 10:
+            one.observation.missing["latency.web"] = f"no answer {one.observation.seq}"
+    file = record(tmp_path / "r", *(msgspec.json.encode(one) + b"\n" for one in told_of))
+    assert summarise(read(file), file).not_known == [
+        "web: it had no latency in 8 of 10 intervals",
+        "latency.web: no answer 9 (in 8 of 10 intervals)",
+    ]
+    assert "everything was measured" not in page(file)
+
+
+def test_a_record_in_which_everything_was_measured_says_so(tmp_path: Path) -> None:
+    one = told(1, 5.0, 2, dry=False)
+    del one.observation.missing["mba"]
+    assert "everything was measured" in page(record(tmp_path / "r", msgspec.json.encode(one) + b"\n"))
+
+
+@pytest.mark.parametrize(
+    ("was", "other", "words"),
+    [
+        (b'"node":"n1"', b'"node":"n2"', "line 3 is of node 'n2', those before of 'n1'; give records of one machine"),
+        (b'"cpus":"0-7"', b'"cpus":"8-15"', "line 3 has CPUs 8-15 and 10 ways, those before 0-7 and 10"),
+    ],
+)
+def test_records_of_two_machines_are_refused(tmp_path: Path, was: bytes, other: bytes, words: str) -> None:
+    file = record(tmp_path / "r", line(1, 5.0, 2), line(2, 5.0, 2), line(1, 5.0, 2).replace(was, other))
+    with pytest.raises(InputError, match=words):
+        summarise(read(file), file)
 
 
 @pytest.mark.parametrize("dry_first", [True, False])
@@ -110,8 +221,7 @@ def test_a_day_with_a_restart_is_as_long_as_its_runs(tmp_path: Path) -> None:
     runs = [*(line(seq, 5.0, 2) for seq in (1, 2, 3)), *(line(seq, 5.0, 2) for seq in (1, 2))]
     day = summarise(read(record(tmp_path / "r", *runs)), tmp_path / "r")
     assert (day.seconds, day.restarts) == (20.0 + 1.0 + 10.0, 1)  # the clock of the second run begins anew
-    page = CliRunner().invoke(application(), ["look", "report", str(tmp_path / "r")], env={"COLUMNS": "160"}).stdout
-    assert "restarts of the agent: 1" in page
+    assert "restarts of the agent: 1" in page(tmp_path / "r")
 
 
 def test_half_a_line_of_a_power_cut_is_left_out_and_said(tmp_path: Path) -> None:
