@@ -1,5 +1,6 @@
 """A run of the bench from its settings to the files of its report, on a small suite."""
 
+import io
 import json
 import os
 import re
@@ -162,6 +163,66 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
     assert [(row["part"], row["policy"]) for row in Store(tmp_path / "out").results()] == [("easy", "even")]
     run(settings(tmp_path / "out", resume=True), in_this_process, quiet())
     assert len(Store(tmp_path / "out").results()) == 6
+
+
+def test_the_rows_of_a_run_that_was_killed_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(tasks: Sequence[Task]) -> Iterator[Done]:
+        yield run_unit(*tasks[0])
+        raise SystemExit  # whatever ends a process before it can write its tables
+
+    drawn = replace(SMALL, scenarios=lambda: [short("easy", EASY, timeline=True), short("hopeless", HOPELESS)])
+    one = Settings(drawn, ["even"], 1, tmp_path / "out")
+    with pytest.raises(SystemExit):
+        run(one, killed, quiet())
+    store = Store(tmp_path / "out")
+    assert [row["part"] for row in store.results()] == ["easy"]
+    assert store.timelines()
+    run(replace(one, resume=True), in_this_process, quiet())
+    with pytest.raises(SystemExit):
+        run(replace(one, resume=True, seeds=2), killed, quiet())
+    assert (store.metadata()["seeds"], len(store.results())) == (2, 3)
+    monkeypatch.setitem(SUITES, "small", drawn)
+    assert reports.build(tmp_path / "out")["metadata"]["seeds"] == 2
+    # A folder that is published has the tables alone.
+    run(replace(one, resume=True, seeds=2), in_this_process, quiet())
+    before = store.results(), store.timelines()
+    shutil.rmtree(tmp_path / "out" / "parts")
+    assert (store.results(), store.timelines()) == before
+
+
+def test_rows_are_of_the_code_that_the_run_was_started_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def edited(tasks: Sequence[Task]) -> Iterator[Done]:
+        yield run_unit(*tasks[0])
+        monkeypatch.setattr(stores, "code_fingerprint", lambda: "edited")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stores, "code_fingerprint", lambda: "first")
+    told = io.StringIO()
+    with pytest.raises(Failure, match="interrupted"):
+        run(settings(tmp_path / "out", "even"), edited, Console(file=told, width=200))
+    assert "code changed while the run went on, so rows may be of both; run again in a new folder" in told.getvalue()
+    assert Store(tmp_path / "out").metadata()["code"] == "first"
+    with pytest.raises(InputError, match="has code 'first', this run has 'edited'"):
+        run(settings(tmp_path / "out", "even", resume=True), in_this_process, quiet())
+
+
+def test_a_failed_mix_is_remembered_until_its_rows_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(tasks: Sequence[Task]) -> Iterator[Done]:
+        for task in tasks:
+            yield run_unit(*task) if task.case else Done(0, failure="the worker ended")
+
+    with pytest.raises(Failure, match="1 of 3 mixes failed"):
+        run(settings(tmp_path / "out", "even"), broken, quiet())
+    monkeypatch.setitem(SUITES, "small", SMALL)
+    for policies, failures in (
+        ("random", {f"{SMALL.scenarios()[0].key} under even": "the worker ended"}),
+        ("even", {}),
+    ):
+        metadata = run(settings(tmp_path / "out", policies, resume=True), in_this_process, quiet())
+        assert metadata["failures"] == failures
+        reports.build(tmp_path / "out")
+        said = (tmp_path / "out" / "report.md").read_text()
+        assert ("Mixes that failed, so that rows of a policy are missing: 1, first easy:" in said) == bool(failures)
 
 
 def test_a_second_run_in_a_folder_is_refused_and_counts_nothing_twice(tmp_path: Path) -> None:

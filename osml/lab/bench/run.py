@@ -6,7 +6,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from osml.decide.registry import load_policy
 from osml.lab.bench.contenders import OWN_LEVERS, contender_names
 from osml.lab.bench.oracle_policy import ORACLES
 from osml.lab.bench.scenario import Scenario
-from osml.lab.bench.store import Store, policy_fingerprint
+from osml.lab.bench.store import Store, changed_since, policy_fingerprint
 from osml.lab.bench.suite import Suite
 from osml.lab.bench.unit import missing_cases
 from osml.lab.bench.workers import Task, Workers
@@ -131,7 +131,7 @@ def _work(
     """Run what is missing in a store that has begun; `said` is its metadata, which is written again at the end."""
     policies: list[str] = said["policies"]
     tasks = _tasks(settings, scenarios, policies, store)
-    began, failures, interrupted = time.perf_counter(), dict[str, str](), False
+    began, failures, interrupted = time.perf_counter(), dict[int, str](), False
     runs = sum(len(policies) * _seeds(settings, scenario) for _, scenario in scenarios)
     finished = runs - sum(len(task.cases) for task in tasks)
     names = {index: scenario.key for index, scenario in scenarios}
@@ -151,22 +151,45 @@ def _work(
                     store.add(done)
                 finished += len(done.rows)
                 if done.failure is not None:
-                    failures[names[done.index]] = done.failure
+                    failures[done.index] = done.failure
                     progress.console.print(f"{names[done.index]} failed: {done.failure}", highlight=False, markup=False)
                 progress.update(bar, completed=finished)
         except KeyboardInterrupt:
             interrupted = True
     wall_s = said.get("wall_s", 0.0) + time.perf_counter() - began
-    said |= {"wall_s": wall_s, "finished": finished, "failures": failures}
+    said |= {"wall_s": wall_s, "finished": finished, "failures": _failed(failures, scenarios, store, said)}
     store.describe(said)
     store.finish(said)
+    changed = changed_since(said)
+    if changed:
+        console.print(
+            f"{' and '.join(changed)} changed while the run went on, so rows may be of both; run again in a new folder",
+            highlight=False,
+        )
     if interrupted:
         raise Failure(f"interrupted: {finished} of {runs} runs are done and stored; continue with --resume")
     if failures:
-        first = next(iter(failures))
+        first, why = next(iter(failures.items()))
         raise Failure(
-            f"{len(failures)} of {len(scenarios)} mixes failed, first {first} ({failures[first]}); others are stored"
+            f"{len(failures)} of {len(scenarios)} mixes failed, first {names[first]} ({why}); others are stored"
         )
+
+
+def _failed(
+    failures: Mapping[int, str], scenarios: Sequence[tuple[int, Scenario]], store: Store, said: dict[str, Any]
+) -> dict[str, str]:
+    """Why mixes have no rows of a policy: those of this call, and of earlier ones that are still without."""
+    found: dict[str, str] = dict(said["failures"])
+    for index, scenario in scenarios:
+        seeds = min(said["seeds"], scenario.seeds or said["seeds"])
+        lacking = {policy for policy, _ in missing_cases(said["policies"], seeds, store.cases(index))}
+        for policy in said["policies"]:
+            name = f"{scenario.key} under {policy}"
+            if policy not in lacking:
+                found.pop(name, None)
+            elif index in failures:
+                found[name] = failures[index]
+    return found
 
 
 _FEW = 32

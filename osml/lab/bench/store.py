@@ -27,6 +27,7 @@ pa: Any = pyarrow  # has no types
 pq: Any = pyarrow.parquet
 SCHEMA = "osml/bench/v2"
 METADATA, RESULTS, TIMELINES, LOCK = "metadata.json", "results.parquet", "timelines.parquet", ".lock"
+_TIMELINE_PARTS = "timeline-"
 Columns = dict[str, Any]
 _TEXT, _REAL, _COUNT, _YES = pa.string(), pa.float64(), pa.int64(), pa.bool_()
 _ROW: Columns = {
@@ -89,6 +90,11 @@ def _made_by() -> dict[str, str]:
     return {"code": code_fingerprint(), "models": models_fingerprint(), "profiles": profiles_fingerprint()}
 
 
+def changed_since(described: dict[str, Any]) -> list[str]:
+    """What of that is no longer as the metadata of a run says."""
+    return [name for name, now in _made_by().items() if described[name] != now]
+
+
 class Store:
     """A results folder. Raises InputError for one that holds something else."""
 
@@ -137,12 +143,15 @@ class Store:
         return any(entry.name != LOCK for entry in self.folder.iterdir())
 
     def _begin(self, settings: dict[str, Any], *, resume: bool) -> None:
+        # Once, at the start: the files may change while a run goes on, its rows are of those that it was started with.
+        settings |= _made_by()
+        settings["failures"] = {}
         if (self.folder / METADATA).exists():
             before = self.metadata()
             if not resume:
                 raise InputError(f"--out {self.folder} has results already: add --resume, or choose another folder")
-            wanted = _made_by() | {key: settings.get(key) for key in ("suite", "limit", "part", "levers")}
-            for key, now in wanted.items():
+            for key in ("code", "models", "profiles", "suite", "limit", "part", "levers"):
+                now = settings.get(key)
                 if before.get(key) != now:
                     raise InputError(
                         f"--out {self.folder} has {key} '{before.get(key)}', this run has '{now}': their rows "
@@ -158,6 +167,7 @@ class Store:
             settings["policy_code"] = known | settings["policy_code"]
             settings["seeds"] = max(int(before.get("seeds", 0)), int(settings["seeds"]))
             settings["wall_s"] = float(before.get("wall_s", 0.0))
+            settings["failures"] = before.get("failures", {})
         self.describe(settings)
         try:
             self._parts.mkdir(exist_ok=True)
@@ -173,7 +183,7 @@ class Store:
             "version": __version__,
             "simulated": True,
         }
-        _replace(self.folder / METADATA, json.dumps(described | _made_by() | settings, indent=2).encode())
+        _replace(self.folder / METADATA, json.dumps(described | settings, indent=2).encode())
 
     def cases(self, index: int) -> set[Case]:
         """Which policies and seeds of a scenario are done."""
@@ -189,7 +199,7 @@ class Store:
         new = {_case(row) for row in rows}
         timeline = [line for line in done.timeline if _case(line) in new]
         if timeline:
-            path = self._part(done.index, "timeline-")
+            path = self._part(done.index, _TIMELINE_PARTS)
             _write(path, _TIMELINE, [*(line for line in _read(path, _TIMELINE) if _case(line) not in new), *timeline])
         if rows:
             _write(self._part(done.index), _ROW, [*_read(self._part(done.index), _ROW), *rows])
@@ -197,18 +207,21 @@ class Store:
     def finish(self, settings: dict[str, Any]) -> None:
         """Put all parts together."""
         note = {b"osml.bench": json.dumps(self.metadata() | settings).encode()}
-        for name, prefix, columns in ((RESULTS, "", _ROW), (TIMELINES, "timeline-", _TIMELINE)):
-            rows = [row for path in sorted(self._parts.glob(f"{prefix}[0-9]*.parquet")) for row in _read(path, columns)]
+        for name, prefix, columns in ((RESULTS, "", _ROW), (TIMELINES, _TIMELINE_PARTS, _TIMELINE)):
+            rows = self._gathered(prefix, columns)
             if rows:
                 _write(self.folder / name, columns, rows, note)
 
     def results(self) -> list[Row]:
-        """All rows."""
-        return _read(self.folder / RESULTS, _ROW)
+        """All rows: of the parts, for a run that was killed left no newer table; of the table where there are none."""
+        return self._gathered("", _ROW) or _read(self.folder / RESULTS, _ROW)
 
     def timelines(self) -> list[Row]:
         """All rows of timelines; none where the suite keeps none."""
-        return _read(self.folder / TIMELINES, _TIMELINE)
+        return self._gathered(_TIMELINE_PARTS, _TIMELINE) or _read(self.folder / TIMELINES, _TIMELINE)
+
+    def _gathered(self, prefix: str, columns: Columns) -> list[Row]:
+        return [row for path in sorted(self._parts.glob(f"{prefix}[0-9]*.parquet")) for row in _read(path, columns)]
 
     def _part(self, index: int, prefix: str = "") -> Path:
         return self._parts / f"{prefix}{index:05d}.parquet"

@@ -64,7 +64,8 @@ def _about(results: Results, source: str) -> Section:
     )
     failures: dict[str, str] = said.get("failures") or {}
     if failures:
-        text.append(f"{len(failures)} mixes failed and are not in the report: {'; '.join(list(failures)[:5])}.")
+        first = "; ".join(list(failures)[:5])
+        text.append(f"Mixes that failed, so that rows of a policy are missing: {len(failures)}, first {first}.")
     return Section("About", text)
 
 
