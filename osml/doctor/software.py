@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from osml.base.extras import how_to_install
 from osml.base.failure import InputError
 from osml.doctor.finding import Area, Finding
-from osml.predictors import load_manifest, models_folder
+from osml.predictors import ManifestEntry, load_manifest, models_folder
+from osml.predictors.manifest import verify_entry
 
 _TRAINING = "run `make setup-training` in the checkout of osml (installs 6 GB)"
 _PACKAGES: tuple[tuple[str, str, Area, str], ...] = (
@@ -47,8 +49,21 @@ def _models() -> Finding:
     if not entries:
         reason = f"{folder} has no models: the policy osml takes the needs of square-root staffing"
         return Finding("predictions", "decide", False, reason, remedy)
+    faults = [fault for entry in entries if (fault := _fault(folder, entry)) is not None]
+    if faults:
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        remedy = "copy the folder of models again, or set OSML_MODELS to another"
+        return Finding("predictions", "decide", False, faults[0] + more, remedy)
     platforms = sorted({entry.platform for entry in entries})
     listed = "; ".join(
         f"{platform}: {', '.join(sorted(e.kind for e in entries if e.platform == platform))}" for platform in platforms
     )
     return Finding("predictions", "decide", True, listed)
+
+
+def _fault(folder: Path, entry: ManifestEntry) -> str | None:
+    try:
+        verify_entry(folder, entry)
+    except InputError as error:
+        return str(error)
+    return None

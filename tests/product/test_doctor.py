@@ -1,6 +1,7 @@
 """`osml look doctor` on machines made of files, and on this one."""
 
 import json
+import shutil
 import stat
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -13,6 +14,7 @@ from osml.doctor.agent import agent_findings
 from osml.doctor.finding import Finding
 from osml.doctor.machine import machine_findings
 from osml.doctor.software import software_findings
+from osml.predictors import load_manifest, models_folder
 
 
 def by_name(findings: list[Finding]) -> dict[str, Finding]:
@@ -94,6 +96,22 @@ def test_no_agent_is_a_finding_and_no_error(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("osml.base.agent_binary.BUILT", tmp_path / "none")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert [(f.mechanism, f.available) for f in agent_findings(None)] == [("agent", False)]
+
+
+def test_models_that_are_missing_or_damaged_are_no_predictions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = tmp_path / "models"
+    shutil.copytree(models_folder(), copy)
+    monkeypatch.setenv("OSML_MODELS", str(copy))
+    assert by_name(software_findings())["predictions"].available
+    entries = load_manifest(copy).models
+    (copy / entries[0].name / "model.onnx").write_text("version https://git-lfs.github.com/spec/v1\n")
+    found = by_name(software_findings())["predictions"]
+    assert not found.available
+    assert found.reason.startswith(f"{copy / entries[0].name / 'model.onnx'} has sha256 ")
+    assert found.how_to_enable.startswith("copy the folder of models again")
+    for entry in entries:
+        shutil.rmtree(copy / entry.name)
+    assert by_name(software_findings())["predictions"].reason.endswith(f" (and {len(entries) - 1} more)")
 
 
 def test_missing_packages_and_models_say_how_to_get_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
