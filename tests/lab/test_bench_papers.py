@@ -17,10 +17,12 @@ from osml.lab.bench.episode import Row
 from osml.lab.bench.papers.document import SUITES, document, rows, runs_of
 from osml.lab.bench.papers.line import between, near, order, points, times
 from osml.lab.bench.published import published
+from osml.lab.bench.report import entropies, equivalence
 from osml.lab.bench.results import Results
 from osml.lab.bench.run import Settings, run
 from osml.lab.bench.suites import SUITES as ALL
 from osml.lab.bench.suites import suite
+from osml.lab.bench.suites.ahq_constant import part_of
 from osml.lab.bench.workers import in_this_process
 from osml.lab.commands.bench import app
 from osml.simulator.calibration.measured.policy_facts import published_value as value
@@ -120,6 +122,44 @@ def test_reports_and_facts_have_the_same_numbers() -> None:
     assert {policy: ahq["violations"][policy] for policy in ("arq", "parties")} == value("ahq.fig17.violations")
     assert ahq["es_grid"] == value("ahq.fig11")
     assert ahq["cores_at_es_0.25"] == value("ahq.fig12a")
+
+
+def _cuts(ways: int) -> Results:
+    mix = "xapian=0.2,moses=0.2,img-dnn=0.2,be:fluidanimate"
+    rows = [
+        {"suite": "ahq-equivalence", "part": "figure-11", "case": cores, "mix": f"{mix}@{cores}c{ways}w", "seed": 0,
+         "policy": "unmanaged", "e_s_ipc": 1.2 - cores / 10}
+        for cores in range(4, 11)
+    ]  # fmt: skip
+    return Results(rows, [], {"policies": ["unmanaged"], "mixes": 49, "seeds": 1, "commit": "0" * 40})
+
+
+@pytest.mark.parametrize("ways", [4, 20])
+def test_figures_of_all_ways_are_compared_with_runs_of_all_ways(ways: int) -> None:
+    found = document({"ahq-equivalence": _cuts(ways)})["lines"]
+    of_all = [line for line in found if line["fact"] in ("ahq.table2", "ahq.fig12a")]
+    assert of_all
+    assert any(line["fact"] == "ahq.fig12a" for line in of_all) == (ways == 20)
+    assert all((line["holds"] is not None) == (ways == 20) for line in of_all)
+    [table] = equivalence.lines(_cuts(ways)).tables
+    [[policy, _, paper, ratio]] = table.rows
+    assert policy == "unmanaged"
+    assert ((paper, ratio) == ("-", "-")) == (ways != 20)
+
+
+def test_a_policy_that_never_answers_is_not_better_for_it() -> None:
+    rows = [
+        {"suite": "ahq-constant", "part": part_of(0.4), "case": case, "mix": f"xapian={case / 10}", "seed": 0,
+         "policy": policy, "tail_over_target": tail, "be_speed": 0.5, "e_s_ipc": 0.1}
+        for policy, tails in (("unmanaged", (2.0, 2.0, math.inf)), ("arq", (1.0, math.inf, 1.0)))
+        for case, tail in enumerate(tails, start=1)
+    ]  # fmt: skip
+    results = Results(rows, [], {"policies": ["unmanaged", "arq"], "mixes": 3, "seeds": 1, "commit": "0" * 40})
+    told = {line["of"]: line["ours"] for line in document({"ahq-constant": results})["lines"]}
+    assert told["tails of arq below unmanaged (without 2 runs of no finite tail)"] == "50 %"
+    section = entropies.gains(results, part_of(0.4))
+    assert "2 runs of arq are left out: their tail, or that of unmanaged, is not finite." in section.text
+    assert section.tables[0].rows[1][1] == "50.0"
 
 
 def _run(name: str, out: Path, policies: tuple[str, ...], limit: int) -> None:

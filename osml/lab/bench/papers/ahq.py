@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from osml.lab.bench.episode import Row
 from osml.lab.bench.papers.line import Line, RunsOf, mean_of, near, order, points, times
-from osml.lab.bench.report.equivalence import LEVEL, curve, grids
+from osml.lab.bench.report.entropies import tails_against_unmanaged
+from osml.lab.bench.report.equivalence import ALL_WAYS, LEVEL, curve, grids
 from osml.lab.bench.results import Results
 from osml.lab.bench.suites.ahq_constant import part_of
 from osml.lab.bench.suites.ahq_fluctuating import FIGURE
@@ -37,9 +38,12 @@ def lines(runs: RunsOf) -> Iterator[Line]:
 def _smaller_nodes(results: Results) -> Iterator[Line]:
     """Table II, figures 11 and 12 a: E_S over cores and ways."""
     cores, ways, found = grids(results)
+    # Table II and figure 12 a are of all ways.
+    of_all = {policy: cells[:, ways.index(ALL_WAYS)] for policy, cells in found.items()} if ALL_WAYS in ways else {}
     if "unmanaged" in found:
         for number, row in value("ahq.table2").items():
-            ours = float(found["unmanaged"][cores.index(number), -1]) if number in cores else None
+            known = "unmanaged" in of_all and number in cores
+            ours = float(of_all["unmanaged"][cores.index(number)]) if known else None
             yield near("ahq.table2", f"E_S of unmanaged on {number} cores", row[-1], ours, _ENTROPY)
     for policy, cells in value("ahq.fig11").items():
         for cell, published in cells.items():
@@ -48,7 +52,7 @@ def _smaller_nodes(results: Results) -> Iterator[Line]:
             ours = float(found[policy][cores.index(c), ways.index(w)]) if known else None
             yield near("ahq.fig11", f"E_S of {policy}, {c} cores, {w} ways", published, ours, _ENTROPY)
     for policy, published in value("ahq.fig12a").items():
-        over_cores = curve(cores, found[policy][:, -1]) if policy in found else None
+        over_cores = curve(cores, of_all[policy]) if policy in of_all else None
         if over_cores is not None:
             ours = cores_needed(over_cores, LEVEL).cores
             yield near("ahq.fig12a", f"cores of {policy} for E_S {LEVEL:g}", published, ours, 1.0)
@@ -75,15 +79,12 @@ def _entropies(at_20: Results) -> Iterator[Line]:
 
 def _against_unmanaged(at_40: Results) -> Iterator[Line]:
     """Figure 16 b: tails against unmanaged (geometric mean over xapian's loads), and the job's IPC."""
-    base = {(row["case"], row["seed"]): row["tail_over_target"] for row in at_40.of(policy="unmanaged")}
     for policy, published in value("ahq.fig16b.tails").items():
-        ratios = [
-            math.log(row["tail_over_target"] / base[row["case"], row["seed"]])
-            for row in at_40.of(policy=policy)
-            if row["tail_over_target"] and base.get((row["case"], row["seed"]))
-        ]
-        ours = 100.0 * (1.0 - math.exp(statistics.fmean(ratios))) if ratios else None
-        yield points("ahq.fig16b.tails", f"tails of {policy} below unmanaged", published, ours)
+        found = tails_against_unmanaged(at_40, policy)
+        logs = [log for one in found.logs.values() for log in one]
+        ours = 100.0 * (1.0 - math.exp(statistics.fmean(logs))) if logs else None
+        without = f" (without {found.left_out} runs of no finite tail)" if found.left_out else ""
+        yield points("ahq.fig16b.tails", f"tails of {policy} below unmanaged{without}", published, ours)
     speeds = {
         policy: mean_of([row for row in at_40.of(policy=policy) if _load(row) <= _MIDDLE], "be_speed")
         for policy in ("arq", "parties", "clite")
