@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec import Struct
 from rich.console import Console
+from typer.testing import CliRunner
 
 from osml.allocation.policy import Plan
 from osml.bandwidth.library import usual_library
@@ -33,8 +34,10 @@ from osml.lab.bench.scenario import Scenario, Search
 from osml.lab.bench.store import Store
 from osml.lab.bench.suite import Suite
 from osml.lab.bench.suites import SUITES, suite
+from osml.lab.bench.suites.osml_mismatch import scenario
 from osml.lab.bench.unit import Done, run_unit
 from osml.lab.bench.workers import Task, in_this_process, processes
+from osml.lab.commands import bench
 from osml.policies.osml.answers.models import shipped_models
 from osml.predictors.manifest import models_folder
 from osml.simulator.load_traces import Churn, Constant, Stay
@@ -578,3 +581,41 @@ def test_whoever_compares_osml_without_its_models_is_told(monkeypatch: pytest.Mo
     finally:
         shipped_models.cache_clear()
     assert note.startswith("on e5-2697v4 the policy osml uses square-root staffing: model a2: ")
+
+
+def test_a_note_with_brackets_is_printed_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brackets are markup to rich: the extra of a command was lost, and what is left of it installs nothing."""
+    monkeypatch.setitem(SUITES, "small", SMALL)
+    monkeypatch.setattr(bench, "without_models", lambda *_: ["run `python -m pip install '.[models]'`"])
+    out = tmp_path / "[a]"
+    shown = CliRunner().invoke(
+        bench.app, ["run", "small", "--out", str(out), "--policies", "even", "--limit", "1", "--workers", "1"],
+        env={"COLUMNS": "400"},
+    )  # fmt: skip
+    assert shown.exit_code == 0, shown.output
+    assert "run `python -m pip install '.[models]'`" in shown.stderr
+    assert f"wrote {out}/results.parquet" in shown.stderr
+    shown = CliRunner().invoke(bench.app, ["report", str(out)], env={"COLUMNS": "400"})
+    assert f"wrote {out}/report.html" in shown.stdout
+
+
+def test_runs_in_which_osml_has_no_model_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node of 64 CPUs is larger than those of the training data; the platform's models can be opened all the same."""
+    large = replace(scenario("machines", 0, beside_job=False), limit_s=4.0, settle_s=0.0, tail_s=2.0, hold_s=1.0)
+    known = replace(large, part="known", variant=None, mix=EASY, platform="e5-2697v4")
+    small = replace(SMALL, scenarios=lambda: [large, known], ask_oracle=False)
+    run(Settings(small, ["osml", "even"], 1, tmp_path / "out"), in_this_process, quiet())
+    found = {(row["part"], row["policy"]): row["unmodelled"] for row in Store(tmp_path / "out").results()}
+    why = found.pop(("machines", "osml"))
+    assert why.startswith("needs are those of square-root staffing, because model 'a2-masked-any' was not trained on a")
+    assert set(found.values()) == {None}
+    monkeypatch.setitem(SUITES, "small", small)
+    reports.build(tmp_path / "out")
+    assert f"In 1 of 2 runs osml had no model at the end, first: {why}." in (tmp_path / "out/report.md").read_text()
+
+
+def test_the_help_names_the_suites_of_one_seed() -> None:
+    shown = " ".join(CliRunner().invoke(bench.app, ["run", "--help"], env={"COLUMNS": "400"}).stdout.split())
+    once = [one.name for one in SUITES.values() if one.seeds == 1]
+    assert len(once) > 1
+    assert f"default: 3; 1 for {', '.join(once)}." in shown

@@ -17,6 +17,7 @@ from osml.lab.bench.contenders import OWN_LEVERS, REGULATED
 from osml.lab.bench.judge import Judge, Judged, converged_at, falls, longest_met
 from osml.lab.bench.oracle_policy import ORACLES, Answers, BestFor, Oracle
 from osml.lab.bench.scenario import Scenario
+from osml.policies.osml.policy import BY_FORMULA
 from osml.simulator.board import whole_platform
 from osml.simulator.closed_loop import ClosedLoop, Interval
 from osml.simulator.state import Node
@@ -125,6 +126,7 @@ def _once(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tuple
     last = intervals[-1].decision
     row |= _bounds(scenario, last, loop.time_s)
     row |= {"policy": policy, "seed": seed, "infeasible_reported": bool(last and last.infeasible)}
+    row["unmodelled"] = _unmodelled(last)
     return held, Episode(row, _timeline(scenario, judged) if scenario.timeline else [])
 
 
@@ -138,6 +140,12 @@ def _bounds(scenario: Scenario, last: Decision | None, time_s: float) -> Row:
     hidden = frozenset[str]() if variant is None else variant.hidden
     held = bounds_held(node, scenario.mix.loads, last, hidden)
     return {f"bound_{name}": count for name, count in held._asdict().items()}
+
+
+def _unmodelled(last: Decision | None) -> str | None:
+    """Why the policy `osml` decided without its models; None where it had them, and of other policies."""
+    reasons = () if last is None else last.reasons
+    return next((one.text for one in reasons if one.text.startswith(BY_FORMULA)), None)
 
 
 def _converged_at(scenario: Scenario, judged: Sequence[Judged]) -> int | None:

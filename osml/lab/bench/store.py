@@ -42,10 +42,10 @@ _ROW: Columns = {
     "tail_over_target": _REAL, "be_speed": _REAL, "utilisation": _REAL, "tenants": _TEXT,
     "bound_forecasts": _COUNT, "bound_cores": _COUNT, "bound_ways": _COUNT, "bound_oaa": _COUNT,
     "bound_unfamiliar": _COUNT, "bound_unjudged": _COUNT,
-    "infeasible_reported": _YES, "faults": _COUNT, "fault": _TEXT,
+    "infeasible_reported": _YES, "unmodelled": _TEXT, "faults": _COUNT, "fault": _TEXT,
     "wall_s": _REAL,
 }  # fmt: skip
-_ADDED = ("bound_unfamiliar", "bound_unjudged")
+_ADDED = ("bound_unfamiliar", "bound_unjudged", "unmodelled")
 _TIMELINE: Columns = {
     "case": _COUNT, "part": _TEXT, "mix": _TEXT, "policy": _TEXT, "seed": _COUNT, "time_s": _REAL, "service": _TEXT,
     "load": _REAL, "tail_ms": _REAL, "target_ms": _REAL, "cores": _COUNT, "ways": _COUNT,

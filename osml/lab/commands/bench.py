@@ -18,6 +18,7 @@ from osml.lab.bench.papers.document import document, rows, runs_of
 from osml.lab.bench.report.build import build
 from osml.lab.bench.report.tables import METRICS, SHOWN
 from osml.lab.bench.run import Settings, run
+from osml.lab.bench.suite import Suite
 from osml.lab.bench.suites import SUITES, suite
 from osml.lab.bench.workers import in_this_process, processes, ray_cluster
 from osml.simulator.node_platform import LEVERS
@@ -30,6 +31,10 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on standar
 
 def _print(document: Any) -> None:
     sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+
+
+def _default_seeds() -> str:
+    return f"{Suite.seeds}; 1 for {', '.join(one.name for one in SUITES.values() if one.seeds == 1)}"
 
 
 @app.command("list")
@@ -63,7 +68,7 @@ def run_suite(
     policies: Annotated[str, typer.Option(help="Names separated by commas; default: see `osml lab bench list`.")] = "",
     seeds: Annotated[
         int | None,
-        typer.Option(help="Runs per mix and policy, each with different noise; default: 3, osml-mismatch 1."),
+        typer.Option(help=f"Runs per mix and policy, each with different noise; default: {_default_seeds()}."),
     ] = None,
     workers: Annotated[int, typer.Option(help="Number of processes; 0: one per CPU.")] = 0,
     ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="A Ray cluster: host:port or auto.")] = None,
@@ -86,7 +91,7 @@ def run_suite(
     count = workers or len(os.sched_getaffinity(0))
     who = ray_cluster(ray) if ray is not None else in_this_process if count == 1 else processes(count)
     wanted = [part.strip() for part in policies.split(",") if part.strip()] or list(chosen.policies)
-    console = Console(stderr=True)
+    console = Console(stderr=True, markup=False)
     for note in without_models(wanted, (scenario.platform for scenario in chosen.scenarios())):
         console.print(note, highlight=False)
     others = checked_levers(levers) if levers else None
@@ -112,7 +117,7 @@ def report(
         _print(summary)
     else:
         _print_means(summary)
-        Console().print(f"wrote {folder}/report.html", highlight=False)
+        Console(markup=False).print(f"wrote {folder}/report.html", highlight=False)
 
 
 def _print_means(summary: dict[str, Any]) -> None:
@@ -142,7 +147,7 @@ def papers(
     table = Table("source", "what", "published", "ours, simulated", "rule", "holds")
     for row in rows(found):
         table.add_row(*row)
-    console = Console()
+    console = Console(markup=False)
     console.print(table)
     console.print(
         f"{found['lines_held']} of {found['lines_compared']} lines hold, of {found['facts_compared']} facts. "

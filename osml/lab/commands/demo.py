@@ -76,4 +76,4 @@ def demo(
         return
     console = Console()
     print_report(document, console)
-    console.print(f"wrote {out}/summary.json, {out}/timeline.png, {out}/logs", highlight=False)
+    console.print(f"wrote {out}/summary.json, {out}/timeline.png, {out}/logs", highlight=False, markup=False)

@@ -162,4 +162,4 @@ def figures_command(
         table.add_row(claim.figure, claim.paper, claim.ours, "yes" if claim.holds else "no")
     console = Console()
     console.print(table)
-    console.print(f"{len(paths)} figures and claims.md in {out}, {time.perf_counter() - start:.1f} s")
+    console.print(f"{len(paths)} figures and claims.md in {out}, {time.perf_counter() - start:.1f} s", markup=False)

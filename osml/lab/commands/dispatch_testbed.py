@@ -61,7 +61,7 @@ def testbed_command(
         raise InputError("--policy has no 'threshold', the reference of the comparison: add it")
     console = Console(stderr=True)
     console.print(f"about {settings.expected_s / 60:.0f} minutes")
-    summary = run_testbed(settings, lambda text: console.print(text, highlight=False))
+    summary = run_testbed(settings, lambda text: console.print(text, highlight=False, markup=False))
     if json:
         sys.stdout.write(json_module.dumps(summary) + "\n")
         return
@@ -96,4 +96,8 @@ def _show(summary: dict[str, object], policies: tuple[str, ...], out: Path) -> N
     for claim in comparison["claims"]:
         claims.add_row(str(claim["claim"]), str(claim["paper"]), str(claim["ours"]))
     console.print(claims)
-    console.print(f"{summary['seconds']:.0f} s; wrote {out}/figure-11.png, summary.json, testbed.md", highlight=False)
+    console.print(
+        f"{summary['seconds']:.0f} s; wrote {out}/figure-11.png, summary.json, testbed.md",
+        highlight=False,
+        markup=False,
+    )

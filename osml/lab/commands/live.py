@@ -86,6 +86,10 @@ def live(
             f"[bold red]{', '.join(late)} missed the target before the best-effort job started: other processes "
             "disturb the trial. Stop them and repeat it[/]"
         )
-    console.print(f"mechanisms: {', '.join(document['mechanisms']) or 'none'}; not on this machine: ", end="")
-    console.print("; ".join(f"{lack['mechanism']} ({lack['reason']})" for lack in document["missing"]), highlight=False)
-    console.print(f"wrote {out}/summary.json, {out}/traces.parquet, {out}/timeline.png, {out}/logs", highlight=False)
+    missing = "; ".join(f"{lack['mechanism']} ({lack['reason']})" for lack in document["missing"])
+    mechanisms = ", ".join(document["mechanisms"]) or "none"
+    for text in (
+        f"mechanisms: {mechanisms}; not on this machine: {missing}",
+        f"wrote {out}/summary.json, {out}/traces.parquet, {out}/timeline.png, {out}/logs",
+    ):
+        console.print(text, highlight=False, markup=False)

@@ -38,6 +38,9 @@ from osml.policies.osml.rule import Proposal
 from osml.policies.osml.rules import chosen
 from osml.policies.osml.settings import DEFAULT, Settings
 
+BY_FORMULA = "needs are those of square-root staffing"
+"""How the first reason of a decision begins where no model can be believed."""
+
 
 class Osml:
     """Predicted needs for everybody at once; the models of each platform are opened at its first observation.
@@ -112,7 +115,7 @@ class Osml:
         told = ask(observation, services, models) if services else {}
         if isinstance(told, ModelFault):
             answers = _staffed(observation, node, services)
-            said = [Reason(text=f"needs are those of square-root staffing, because {told.text}")]
+            said = [Reason(text=f"{BY_FORMULA}, because {told.text}")]
             return {}, answers, replace(state, unfamiliar=dict.fromkeys(answers, 0)), said
         strange = {name: answer.strange for name, answer in told.items() if answer.strange is not None}
         unfamiliar = still_unfamiliar(state.unfamiliar, strange, list(told))

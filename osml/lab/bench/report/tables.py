@@ -65,7 +65,18 @@ def overview(results: Results) -> Section:
         "the tail is above it by any amount; `targets missed` counts all intervals and services, the start included. "
         "Seconds and actions count only converged runs, so a policy that converges only on easy mixes looks fast."
     ]
-    return Section("All policies", text, tables)
+    return Section("All policies", text + _unmodelled(results), tables)
+
+
+def _unmodelled(results: Results) -> list[str]:
+    """A sentence for each policy that had to do without its models in some runs."""
+    said: list[str] = []
+    for policy in results.policies:
+        rows = results.of(policy=policy)
+        found = [row["unmodelled"] for row in rows if row["unmodelled"]]
+        if found:
+            said.append(f"In {len(found)} of {len(rows)} runs {policy} had no model at the end, first: {found[0]}.")
+    return said
 
 
 def _overview_of(results: Results, name: str) -> Table:
