@@ -5,11 +5,11 @@ ways. Leading axes are surfaces that are labelled in one call. NaN was not measu
 """
 
 from osml.frontier.b_points import DIRECTIONS, SLOWDOWNS, b_points
-from osml.frontier.grid import FloatArray, IntArray, cost
+from osml.frontier.grid import FloatArray, IntArray
 from osml.frontier.labels import KINDS, Labels, cliff_kind, label, optimal_area, resource_cliff, steepest_losses
 from osml.frontier.reference import reference
 
 __all__ = [
-    "DIRECTIONS", "KINDS", "SLOWDOWNS", "FloatArray", "IntArray", "Labels", "b_points", "cliff_kind", "cost", "label",
+    "DIRECTIONS", "KINDS", "SLOWDOWNS", "FloatArray", "IntArray", "Labels", "b_points", "cliff_kind", "label",
     "optimal_area", "reference", "resource_cliff", "steepest_losses",
 ]  # fmt: skip

@@ -67,11 +67,6 @@ def price_keys(surface: FloatArray, platform: tuple[int, int] | None) -> IntArra
     return _costs(n_cores, n_ways, checked_platform(surface, platform))
 
 
-def cost(cores: float, ways: float, platform: tuple[int, int]) -> float:
-    """What an allocation costs: its share of the platform's cores plus its share of the ways, 0 to 2."""
-    return cores / platform[0] + ways / platform[1]
-
-
 def cheapest(candidates: BoolArray, keys: IntArray) -> IntArray:
     """(cores, ways) of the cheapest candidate, shape (..., 2); 0, 0 where there is none."""
     flat = candidates.reshape(*candidates.shape[:-2], -1)

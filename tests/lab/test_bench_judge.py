@@ -30,10 +30,10 @@ def judged(tails: list[float], cores: list[int], changed: bool = False, loads: f
 
 def test_converged_is_the_first_of_five_intervals_in_a_row() -> None:
     good, bad = judged([5.0, 5.0], [4, 4]), judged([11.0, 5.0], [4, 4])
-    assert converged_at([good] * 4) is None
-    assert converged_at([good] * 5) == 0
-    assert converged_at([good, good, bad, *[good] * 5]) == 3
-    assert converged_at([good] * 4 + [bad] + [good] * 4) is None
+    assert converged_at([good] * 4, 5) is None
+    assert converged_at([good] * 5, 5) == 0
+    assert converged_at([good, good, bad, *[good] * 5], 5) == 3
+    assert converged_at([good] * 4 + [bad] + [good] * 4, 5) is None
 
 
 def test_actions_until_convergence_are_of_runs_that_converge() -> None:

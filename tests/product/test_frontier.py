@@ -12,7 +12,6 @@ from osml.frontier import (
     KINDS,
     b_points,
     cliff_kind,
-    cost,
     label,
     optimal_area,
     reference,
@@ -35,6 +34,11 @@ def grid(n_cores: int = 8, n_ways: int = 6) -> tuple[np.ndarray, np.ndarray]:
 
 def kind(surface: np.ndarray) -> str:
     return KINDS[int(cliff_kind(surface, TARGET))]
+
+
+def cost(cores: float, ways: float, platform: tuple[int, int]) -> float:
+    """Its share of the platform's cores plus its share of the ways, 0 to 2."""
+    return cores / platform[0] + ways / platform[1]
 
 
 def test_core_only_cliff() -> None:

@@ -11,7 +11,6 @@ from msgspec import UNSET
 from osml.allocation.throttle_units import gbps_of
 from osml.domain import MbaRange, Partition
 from osml.entropy import be_entropy, combine, intolerable, lc_entropy
-from osml.lab.trials.summary import CONVERGED_INTERVALS
 from osml.simulator.closed_loop import Interval
 from osml.simulator.state import Node
 
@@ -139,7 +138,7 @@ def _over(solo: float, now: float) -> float:
     return math.inf if now <= 0 else max(1.0, solo / now)
 
 
-def converged_at(judged: Sequence[Judged], intervals: int = CONVERGED_INTERVALS) -> int | None:
+def converged_at(judged: Sequence[Judged], intervals: int) -> int | None:
     """Index of the first interval from which all targets hold for so many in a row; None where there is none."""
     held = 0
     for index, interval in enumerate(judged):

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from osml.lab.studies.scheduler import columns as c
-from osml.lab.studies.scheduler.model import Job, Kernel, Machine, Service, Tenant, cfs, eevdf, nice_weight
+from osml.lab.studies.scheduler.model import Job, Kernel, Machine, Service, Tenant, cfs, eevdf
 from osml.lab.studies.scheduler.simulation import simulate
 
 KERNELS = [cfs(4), eevdf(4)]
 NAMES = ["cfs", "eevdf"]
+NICE_5, NICE_LESS_3 = 335 / 1024, 1991 / 1024
+"""Weights of nice 5 and -3 beside nice 0 (kernel/sched/core.c: sched_prio_to_weight)."""
 
 
 def cpus(machine, kernel, *tenants, seconds=20.0):
@@ -19,8 +21,8 @@ def cpus(machine, kernel, *tenants, seconds=20.0):
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=NAMES)
 def test_threads_share_a_cpu_by_their_weights(kernel):
-    found = cpus(Machine(1), kernel, Job(1), Job(1, weight=nice_weight(5)), Job(2, weight=nice_weight(-3)))
-    weights = [1.0, 335 / 1024, 2 * 1991 / 1024]
+    found = cpus(Machine(1), kernel, Job(1), Job(1, weight=NICE_5), Job(2, weight=NICE_LESS_3))
+    weights = [1.0, NICE_5, 2 * NICE_LESS_3]
     assert found == pytest.approx([weight / sum(weights) for weight in weights], rel=0.02)
 
 

@@ -6,21 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-NICE = (
-    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904, 3906, 3121, 2501,
-    1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
-)  # fmt: skip
-"""Weights of nice -20 to 19 (kernel/sched/core.c: sched_prio_to_weight)."""
-
 IDLE_WEIGHT = 3.0 / 1024.0
 """Weight of SCHED_IDLE."""
-
-
-def nice_weight(nice: int) -> float:
-    """Weight of a thread of this niceness, relative to nice 0."""
-    if not -20 <= nice <= 19:
-        raise ValueError(f"nice is {nice}, expected -20 to 19")
-    return NICE[nice + 20] / 1024.0
 
 
 @dataclass(frozen=True)

@@ -66,15 +66,6 @@ class Outcome:
         """Time that its CPUs were throttled, summed over CPUs."""
         return float(self.sums[c.A_THROTTLED]) / 1000.0
 
-    def by_bin(self, seconds: float, level: float, start: float = 0.0) -> FloatArray:
-        """Quantile of the response times of those that were done in each interval of so many seconds."""
-        done = self.arrived_s + self.response_ms / 1000.0
-        known = np.isfinite(done)
-        at = np.floor((done[known] - start) / seconds).astype(np.int64)
-        values = self.response_ms[known]
-        count = int(at.max()) + 1 if len(at) else 0
-        return np.array([np.quantile(values[at == k], level) if (at == k).any() else np.nan for k in range(count)])
-
 
 @dataclass(frozen=True)
 class Run:
