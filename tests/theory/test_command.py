@@ -198,6 +198,9 @@ def test_wrong_input_is_named(arguments: list[str], said: str) -> None:
         ("a.txt", "", "no latencies, expected at least one"),
         ("a.csv", "ms\n1\n", "column 'latency_ms' is missing, the columns are ms"),
         ("a.csv", "latency_ms\none\n", "column 'latency_ms' is of type string, expected numbers"),
+        ("a.csv", "latency_ms\n2026-11-20\n", r"column 'latency_ms' is of type date32[day], expected numbers"),
+        ("a.csv", "latency_ms\ntrue\n", "column 'latency_ms' is of type bool, expected numbers"),
+        ("a.csv", "latency_ms,a,latency_ms\n1,2,3\n", "column 'latency_ms' is there 2 times, expected once"),
         ("a.csv", "latency_ms,x\n1,2\n,3\n", "row 2 has no 'latency_ms'"),
         ("a.csv", "", "can't be read as a table"),
         ("a.parquet", "PAR1 but not really", "can't be read as a table"),
@@ -215,6 +218,25 @@ def test_a_log_needs_ranks_and_services(log: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare.csv"
     bare.write_text("arrival_ms,start_ms,finish_ms,rank\n0,0,1,0\n")
     assert "column 'service' is missing" in refused("inversions", str(bare))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "row", "rank"),
+    [((0.2, 0.9), 1, "0.2"), ((0, 0.5), 2, "0.5"), ((0, float("inf")), 2, "inf"), ((-1e300, 1), 1, "-1e+300")],
+)
+def test_a_rank_is_a_whole_number(ranks: tuple[float, float], row: int, rank: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("service,arrival_ms,start_ms,finish_ms,rank\n" + f"a,0,0,4,{ranks[0]}\nb,1,4,5,{ranks[1]}\n")
+    expected = f"row {row} has rank {rank}, expected whole numbers, 0 the most critical"
+    assert expected in refused("inversions", str(path))
+
+
+def test_columns_of_a_log_have_names_that_can_be_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("service,arrival_ms,start_ms,finish_ms,rank,service\na,0,0,4,0,b\n")
+    assert "column 'service' is there 2 times" in refused("inversions", str(path))
+    path.write_bytes(b"service,arrival_ms,start_ms,finish_ms,rank,gr\xf6\xdfe\na,0,0,4,0,1\n")
+    assert "has names of columns that are not UTF-8" in refused("inversions", str(path))
 
 
 def test_a_picture_that_can_not_be_written_is_refused(log: Path) -> None:

@@ -15,6 +15,9 @@ from osml.lab.theory.inversions import FloatArray, IntArray
 from osml.lab.theory.tlt import counted_within
 
 MAX_BYTES = 2 * 1024**3
+_EXACT = 2.0**53
+"""Up to here each whole number is a float64."""
+
 TIMES = ("arrival_ms", "start_ms", "finish_ms")
 
 
@@ -27,9 +30,12 @@ def _table(path: Path) -> Any:
         raise MachineError(f"Parquet and CSV files need pyarrow: {how_to_install('lab')}") from None
     wrong: type[Exception] = cast(Any, pyarrow).ArrowException
     try:
-        if path.suffix.lower() == ".parquet":
-            return cast(Any, parquet).read_table(path)
-        return cast(Any, csv).read_csv(path)
+        read = cast(Any, parquet).read_table if path.suffix.lower() == ".parquet" else cast(Any, csv).read_csv
+        table = read(path)
+        _ = table.column_names  # decodes them
+        return table
+    except UnicodeDecodeError:
+        raise InputError(f"{path} has names of columns that are not UTF-8, expected a table in UTF-8") from None
     except wrong as error:
         raise InputError(f"{path} can't be read as a table ({' '.join(str(error).split())[:200]})") from None
     except OSError as error:
@@ -50,14 +56,24 @@ def _numbers(path: Path, table: Any, name: str) -> FloatArray:
     if name not in table.column_names:
         listed = ", ".join(table.column_names[:20]) or "none"
         raise InputError(f"{path}: column '{name}' is missing, the columns are {listed}; choose one of them or add it")
+    _check_once(path, table, name)
+    wrong = InputError(f"{path}: column '{name}' is of type {table.column(name).type}, expected numbers")
+    found = table.column(name).to_numpy(zero_copy_only=False)
+    if found.dtype.kind not in "iufO":  # numpy takes truth values and dates as numbers
+        raise wrong
     try:
-        values = np.asarray(table.column(name).to_numpy(zero_copy_only=False), dtype=np.float64)
+        values = np.asarray(found, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"{path}: column '{name}' is of type {table.column(name).type}, expected numbers") from None
+        raise wrong from None
     if np.isnan(values).any():
         at = int(np.argmax(np.isnan(values)))
         raise InputError(f"{path}: row {at + 1} has no '{name}', remove requests without a measurement")
     return values
+
+
+def _check_once(path: Path, table: Any, name: str) -> None:
+    if (times := table.column_names.count(name)) > 1:
+        raise InputError(f"{path}: column '{name}' is there {times} times, expected once: rename or remove the others")
 
 
 def _text_numbers(path: Path) -> FloatArray:
@@ -114,6 +130,7 @@ def read_log(path: Path, order: Sequence[str], servers: int) -> RequestLog:
     service = _numbers(path, table, "service_ms") if "service_ms" in table.column_names else finish - start
     if "service" not in table.column_names:
         raise InputError(f"{path}: column 'service' is missing, expected the name of each request's service")
+    _check_once(path, table, "service")
     labels = [str(name) for name in table.column("service").to_pylist()]
     names = tuple(dict.fromkeys(labels))
     stream = np.array([names.index(label) for label in labels], np.int64)
@@ -129,4 +146,9 @@ def _ranks(path: Path, table: Any, names: Sequence[str], stream: IntArray, order
         return np.array([list(order).index(name) for name in names], np.int64)[stream]
     if "rank" not in table.column_names:
         raise InputError(f"{path} has no column 'rank': use --order to list the most critical service first")
-    return _numbers(path, table, "rank").astype(np.int64)
+    rank = _numbers(path, table, "rank")
+    wrong = ~((np.abs(rank) <= _EXACT) & (rank == np.floor(rank)))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise InputError(f"{path}: row {at + 1} has rank {rank[at]:g}, expected whole numbers, 0 the most critical")
+    return rank.astype(np.int64)
