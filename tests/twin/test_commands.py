@@ -92,6 +92,18 @@ def test_a_replay_has_a_decision_an_interval(folder: Path) -> None:
     assert found["cannot_show"]
 
 
+def test_who_left_before_the_end_is_in_the_table_of_a_replay(folder: Path) -> None:
+    record = gather([folder / "managed.jsonl"])
+    last = record.lines[-1].observation
+    gone = last.services[0].name
+    left = replace(last, services=last.services[1:], assignments=last.assignments[1:], partition=None)
+    write(Record([*record.lines[:-1], Line(left, None)]), folder / "left.jsonl")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "200")
+        shown = _run(folder, "replay", "left.jsonl", "--policy", "even")
+    assert f"{gone}: CPUs, ways (record)" in shown
+
+
 def test_a_replay_on_a_twin_predicts_differences(folder: Path) -> None:
     _run(folder, "twin", "fit", "managed.jsonl", "--out", "managed.json", "--members", "16")
     found = _json(folder, "replay", "managed.jsonl", "--policy", "even", "--twin", "managed.json", "--members", "2")

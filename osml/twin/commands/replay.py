@@ -118,7 +118,7 @@ def _show(found: dict[str, Any]) -> None:
     console.print(f"{found['node']}: {loop} against the record ({before}), {len(rows):,} intervals")
     if found["recorded_policies"]:
         console.print(f"it would have decided otherwise in {changed:,} of them")
-    names = list(rows[-1]["decision"])
+    names = list(dict.fromkeys(name for row in rows for name in row["decision"]))  # who left early, too
     table = Table("time s", *[f"{name}: CPUs, ways (record)" for name in names])
     step = max(1, len(rows) // _ROWS)
     for row in rows[::step]:
