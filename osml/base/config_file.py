@@ -21,6 +21,8 @@ def _read(ctx: typer.Context, file: Path | None) -> Path | None:
         raise InputError(f"--config {file} can't be read ({error.strerror}), expected a YAML file") from None
     except yaml.YAMLError as error:
         raise InputError(f"--config {file} is not YAML: {' '.join(str(error).split())}") from None
+    if found is None:  # an empty file, or one of comments alone, changes nothing
+        return file
     if not isinstance(found, dict):
         raise InputError(f"--config {file} is a {type(found).__name__}, expected a mapping such as 'poll_ms: 1.0'")
     known = {name for parameter in ctx.command.params if (name := parameter.name) not in (None, "config", "help")}

@@ -122,6 +122,8 @@ def entropy(
     "be": [{"name", "ipc_solo", "ipc_real"}]}.
     """
     source = "standard input" if str(file) == "-" else str(file)
+    if str(file) == "-" and sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] - a closed one is None
+        raise InputError("standard input is closed, expected the measurements there: name a file, or use a pipe")
     try:
         with sys.stdin.buffer if str(file) == "-" else file.open("rb") as stream:
             text = stream.read(MAX_BYTES + 1)

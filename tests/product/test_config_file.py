@@ -40,6 +40,11 @@ def test_the_file_has_the_values_and_an_option_wins(tmp_path: Path) -> None:
     assert run(tmp_path, "name: web\npoll_ms: 5\n", "--poll-ms", "2") == "web 2.0 None\n"
 
 
+@pytest.mark.parametrize("text", ["", "# poll_ms: 5\n"])
+def test_an_empty_file_changes_nothing(text: str, tmp_path: Path) -> None:
+    assert run(tmp_path, text, "--name", "web") == "web 1.0 None\n"
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

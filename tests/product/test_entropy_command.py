@@ -1,11 +1,14 @@
 """`osml look entropy`: the contract's keys, and one sentence for each kind of bad input."""
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from osml.base.failure import InputError
+from osml.cli.entropy import entropy
 from osml.cli.main import application
 
 GOOD = {
@@ -26,6 +29,12 @@ def test_json_has_the_keys_of_the_contract():
     assert result["e_be"] == pytest.approx(0.5)
     assert result["e_s"] == pytest.approx(0.5)
     assert set(result["services"][0]) == {"name", "tolerance", "interference", "remaining_tolerance", "intolerable"}
+
+
+def test_a_closed_standard_input_is_one_sentence(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InputError, match="standard input is closed, expected the measurements there: name a file"):
+        entropy(Path("-"))
 
 
 def test_table_shows_the_services_and_their_names_are_not_markup():

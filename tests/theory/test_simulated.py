@@ -130,7 +130,7 @@ def test_overload_breaks_littles_law_because_more_come_than_are_answered():
     [
         (lambda: simulate(HALVES, "lifo", 1, 1.0), "discipline is 'lifo', expected one of fcfs, rr, priority"),
         (lambda: simulate([], "rr", 1, 1.0), "no service, expected at least one"),
-        (lambda: simulate(HALVES, "rr", 1, 1e6), "expected at most 2000000"),
+        (lambda: simulate(HALVES, "rr", 1, 1e6), "expected at most 2000000: reduce the seconds or the load"),
         (lambda: simulate(HALVES, "rr", 1, 1.0, slice_ms=0.0), "slice_ms is 0.0, expected a number above 0"),
         (lambda: run_service(Workload(1.0, 1.0, 100.0, 1), 5), "requests is 5, expected 100 to"),
         (lambda: cut_down_node(parse_mix("moses=0.4"), "e5-2697v4", 7), "expected an even number"),

@@ -32,7 +32,11 @@ def conformance(
         raise InputError(f"the address is '{url}', expected one that begins with http:// or https://")
     token = read_token(token_file)
     headers = {} if token is None else {"authorization": f"Bearer {token}"}
-    with httpx.Client(base_url=url, headers=headers, timeout=10) as client:
+    try:
+        made = httpx.Client(base_url=url, headers=headers, timeout=10)
+    except httpx.InvalidURL as error:
+        raise InputError(f"the address is '{url}', expected one such as http://127.0.0.1:8080 ({error})") from None
+    with made as client:
         found = run_checks(Server(client, node))
     passed = sum(one.fault is None for one in found)
     if as_json:

@@ -41,11 +41,20 @@ def _own_service(name: str, words: list[str], protocol: str, requests: Path | No
 
     paths: tuple[str, ...] = ()
     if requests is not None:
-        paths = tuple(line for line in requests.read_text().splitlines() if line.strip())
+        paths = tuple(line for line in _text(requests).splitlines() if line.strip())
     own: Callable[[Path, int], list[str]] = lambda _, at: [word.replace("{port}", str(at)) for word in words]  # noqa: E731
     if not any("{port}" in word for word in words):
         raise InputError("the command does not say {port}, expected it where the server's port stands")
     return Service(name, words[0], words[0], protocol, own, reach, threads=threads, requests=paths, user=None)
+
+
+def _text(requests: Path) -> str:
+    try:
+        return requests.read_text("utf-8")
+    except OSError as error:
+        raise InputError(f"--requests-file {requests} can't be read ({error.strerror}), expected a text file") from None
+    except UnicodeDecodeError:
+        raise InputError(f"--requests-file {requests} is not UTF-8, expected paths or statements, one a line") from None
 
 
 def profile(

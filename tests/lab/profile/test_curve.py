@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from osml.base.failure import Failure, InputError
-from osml.lab.commands.profile import profile
+from osml.lab.commands.profile import _own_service, profile
 from osml.lab.profile import catalog_entry
 from osml.lab.profile.caches import Caches, of_platform
 from osml.lab.profile.curve import check_long_enough, curve_of
@@ -196,3 +196,15 @@ def test_wrong_option_is_named(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError) as caught:
         profile(**(given | wrong))
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(b"/gr\xfc\xdfe\n", "is not UTF-8"), (None, "can't be read (No such file")]
+)
+def test_a_file_of_requests_that_is_no_text_is_named(tmp_path: Path, content: bytes | None, said: str) -> None:
+    file = tmp_path / "requests.txt"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        _own_service("web", ["server", "{port}"], "http", file, 1)
+    assert str(caught.value).startswith(f"--requests-file {file} {said}")

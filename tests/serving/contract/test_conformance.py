@@ -9,6 +9,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from osml.base.failure import InputError
 from osml.cli.main import application
 from osml.lab.conformance.checks import CHECKS, Server, run_checks
 
@@ -47,6 +48,11 @@ def sloppy():
     Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
+
+
+def test_an_address_that_is_none_is_one_sentence():
+    with pytest.raises(InputError, match=r"the address is 'http://\[::1', expected one such as http://127.0.0.1:8080"):
+        CliRunner().invoke(application(), [*RUN, "http://[::1"], catch_exceptions=False)
 
 
 def test_a_server_that_breaks_promises_is_found_out(sloppy):

@@ -21,6 +21,7 @@ from osml.lab.theory.inversions import FloatArray, IntArray
 
 Discipline = Literal["fcfs", "rr", "priority"]
 DISCIPLINES: tuple[Discipline, ...] = ("fcfs", "rr", "priority")
+MOST_REQUESTS = 2_000_000
 _CODES = {"fcfs": 0, "rr": 1, "priority": 2}
 
 
@@ -168,7 +169,6 @@ def simulate(
     *,
     slice_ms: float = 5.0,
     seed: int = 0,
-    most_requests: int = 2_000_000,
 ) -> RequestLog:
     """Serve `seconds` of arrivals to the end. Raises InputError for what can't be served, or not in reasonable time."""
     if discipline not in DISCIPLINES:
@@ -179,9 +179,10 @@ def simulate(
         if not (math.isfinite(value) and value > 0):
             raise InputError(f"{name} is {value}, expected a number above 0")
     expected = seconds * sum(stream.arrivals_per_s for stream in streams)
-    if expected > most_requests:
+    if expected > MOST_REQUESTS:
         raise InputError(
-            f"{seconds:g} s of these loads are {expected:.3g} requests, expected at most {most_requests}: reduce the s"
+            f"{seconds:g} s of these loads are {expected:.3g} requests, expected at most {MOST_REQUESTS}: "
+            "reduce the seconds or the load"
         )
     stream, arrival, service = draw(streams, seconds, seed)
     if stream.size == 0:
