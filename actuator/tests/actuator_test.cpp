@@ -169,6 +169,13 @@ TEST_F(ActuatorTest, FewerCpusThanServicesMeansSlicesOfQuota) {
   EXPECT_EQ(tree_.text("cgroup/a/cpu.max"), "5000 10000");
 }
 
+TEST_F(ActuatorTest, AServiceThatIsOnlyWatchedMakesNoSlices) {
+  tree_.write("sys/devices/system/cpu/online", "0\n");
+  config_.services[1].watched = true;
+  auto actuator = open();
+  EXPECT_EQ(actuator->platform().core_quantum, 1);
+}
+
 TEST_F(ActuatorTest, TheEvenDecisionIsAppliedAsItIs) {
   config_.services[0].spec.max_cores = 2;
   auto actuator = open();

@@ -61,9 +61,9 @@ class FakeMachine : public Machine {
   int looked = 0;
   std::vector<Place> places_;
   InterruptReport interrupts_;
+  Platform platform_;
 
  private:
-  Platform platform_;
   std::map<std::string, std::string> missing_ = {{"llc_ways", "no resctrl"}};
 };
 
@@ -200,6 +200,31 @@ TEST_F(LoopTest, PartitionIsUnknownWhenSomebodyElseChangedTheMachine) {
   EXPECT_EQ(server_.seen[1].assignments[0].cpus, "7");
   turn(3);
   EXPECT_TRUE(server_.seen[2].partition);
+}
+
+TEST_F(LoopTest, WhatCountsInAnotherCoreUnitIsNotSent) {
+  turn(1);
+  turn(2);
+  ASSERT_TRUE(server_.seen[1].partition);
+  machine_.platform_.core_quantum = 0.1;
+  turn(3);
+  EXPECT_FALSE(server_.seen[2].partition);
+  EXPECT_FALSE(server_.seen[2].policy_state);
+  EXPECT_FALSE(loop_->report().changed_by_others);
+  turn(4);
+  EXPECT_TRUE(server_.seen[3].partition);
+  EXPECT_TRUE(server_.seen[3].policy_state);
+  // A reload, also one that comes while the server is silent.
+  server_.error = AskError{AskFailure::Unreachable, "the server is away", std::nullopt};
+  turn(5);
+  const Memory memory = loop_->memory();
+  build();
+  loop_->remember(memory, 5);
+  server_.error.reset();
+  machine_.platform_.core_quantum = 1;
+  turn(6);
+  EXPECT_FALSE(server_.seen[5].partition);
+  EXPECT_FALSE(server_.seen[5].policy_state);
 }
 
 TEST_F(LoopTest, RefusedDecisionKeepsTheLastPartition) {

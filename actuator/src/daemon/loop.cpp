@@ -144,6 +144,15 @@ void Loop::prime(double now_s) {
   (void)sensors_->read(interval, read_back(), machine_->places(), missing);
 }
 
+// A partition of 4 units is four CPUs or less than half a CPU, and the state of a policy has such numbers in it.
+void Loop::follow_core_unit(double core_quantum) {
+  const std::optional<double> before = std::exchange(memory_.core_quantum, core_quantum);
+  if (!before || *before == core_quantum) return;
+  spdlog::info("the core unit changes from {:g} to {:g} CPU; the policy begins anew", *before, core_quantum);
+  memory_.partition.reset();
+  memory_.policy_state.reset();
+}
+
 Observation Loop::observe(double now_s) {
   Observation observation;
   observation.node = config_->node;
@@ -156,6 +165,7 @@ Observation Loop::observe(double now_s) {
   memory_.last_turn_s = now_s;
   observation.policy = config_->policy;
   observation.platform = machine_->platform();
+  follow_core_unit(observation.platform.core_quantum);
   note_absent();
   note_watched();
   observation.assignments = in_force();

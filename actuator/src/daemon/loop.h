@@ -23,6 +23,7 @@ namespace osml {
 struct Memory {
   std::uint64_t seq = 0;
   std::optional<double> last_turn_s;
+  std::optional<double> core_quantum;  // of the last observation: state and partition count in it
   std::optional<std::string> policy_state;
   std::optional<Outcome> outcome;
   std::optional<Partition> partition;  // last applied
@@ -53,6 +54,7 @@ class Loop {
   void take_turn(double now_s);
   void reconcile();
   Observation observe(double now_s);
+  void follow_core_unit(double core_quantum);
   void note_absent();
   void note_watched();
   // Nobody is there: nothing to ask for. Counts as an answer, so that the silence of the server begins anew.

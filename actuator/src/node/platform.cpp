@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/number.h"
 
@@ -200,7 +201,10 @@ Platform make_platform(const Config& config, const Topology& topology, const std
   Platform platform;
   platform.id = config.platform.id.value_or(topology.model);
   platform.cpus = format_cpulist(cpus);
-  const bool slices = quota && cpus.size() < config.services.size();
+  // Those that are only watched get no CPUs, so they need no slices.
+  const auto managed = std::count_if(config.services.begin(), config.services.end(),
+                                     [](const ServiceConfig& service) { return !service.watched; });
+  const bool slices = quota && std::cmp_less(cpus.size(), managed);
   platform.core_quantum = config.cpu.quantum.value_or(slices ? slice : 1.0);
   platform.cores = static_cast<unsigned>(std::floor(static_cast<double>(cpus.size()) / platform.core_quantum + 1e-9));
   platform.siblings = topology.siblings;

@@ -34,12 +34,12 @@ struct Topology {
 
 Topology read_topology(const Config& config, const CpuSet& cpus);
 
-// `quota` says whether every service has a CPU quota knob: with fewer CPUs than services and quota, CPUs are handed
-// out in slices of a tenth (core_quantum 0.1), unless the operator sets cpu.quantum.
 // What all services have together of memory and disk, where the operator's levers and all knobs are there; real-time
 // priority likewise.
 void add_levers(Platform& platform, const Config& config, const std::vector<KnobSet>& knobs);
 
+// `quota` says whether every service has a CPU quota knob: with fewer CPUs than managed services and quota, CPUs are
+// handed out in slices of a tenth (core_quantum 0.1), unless the operator sets cpu.quantum.
 Platform make_platform(const Config& config, const Topology& topology, const std::optional<resctrl::Info>& info,
                        bool quota);
 
