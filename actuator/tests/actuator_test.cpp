@@ -169,6 +169,18 @@ TEST_F(ActuatorTest, FewerCpusThanServicesMeansSlicesOfQuota) {
   EXPECT_EQ(tree_.text("cgroup/a/cpu.max"), "5000 10000");
 }
 
+TEST_F(ActuatorTest, SlicesDoNotChangeWhatALimitOfCoresIs) {
+  tree_.write("sys/devices/system/cpu/online", "0\n");
+  config_.services[0].spec.max_cores = 1;
+  decision_.partition.regions = {{{"lc"}, 9, 0}, {{"be"}, 1, 0}};
+  decision_.assignments = {{"lc", {}, 0.9, {}, {}, {}}, {"be", {}, 0.1, {}, {}, {}}};
+  auto actuator = open();
+  ASSERT_EQ(actuator->platform().core_quantum, 0.1);
+  const Outcome outcome = actuator->apply(decision_);
+  EXPECT_EQ(outcome.status, OutcomeStatus::Applied) << outcome.message;
+  EXPECT_DOUBLE_EQ(*actuator->even_decision().assignments[0].cpu_quota, 0.5);
+}
+
 TEST_F(ActuatorTest, AServiceThatIsOnlyWatchedMakesNoSlices) {
   tree_.write("sys/devices/system/cpu/online", "0\n");
   config_.services[1].watched = true;

@@ -227,6 +227,28 @@ TEST_F(LoopTest, WhatCountsInAnotherCoreUnitIsNotSent) {
   EXPECT_FALSE(server_.seen[5].policy_state);
 }
 
+TEST_F(LoopTest, TheServerIsToldLimitsInTheCoreUnitOfNow) {
+  config_.services[0].spec.min_cores = 2;
+  config_.services[0].spec.max_cores = 3;
+  build();
+  turn(1);
+  machine_.platform_.core_quantum = 0.1;
+  turn(2);
+  config_.cpu.quantum = 0.1;
+  turn(3);
+  config_.cpu.quantum.reset();
+  config_.services[0].spec.min_cores = 1;  // nobody set it
+  turn(4);
+  std::vector<unsigned> least;
+  std::vector<unsigned> most;
+  for (const Observation& seen : server_.seen) {
+    least.push_back(seen.services[0].min_cores);
+    most.push_back(*seen.services[0].max_cores);
+  }
+  EXPECT_THAT(least, ElementsAre(2, 20, 2, 1));
+  EXPECT_THAT(most, ElementsAre(3, 30, 3, 30));
+}
+
 TEST_F(LoopTest, RefusedDecisionKeepsTheLastPartition) {
   turn(1);
   machine_.status = OutcomeStatus::Refused;

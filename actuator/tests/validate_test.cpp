@@ -267,6 +267,7 @@ TEST(ValidateTest, SparseMasksAreLegalWhereTheCacheTakesThem) {
 
 TEST(ValidateTest, SlicesOfQuotaCountAgainstTheLimits) {
   Node node;
+  node.config.cpu.quantum = 0.1;
   node.platform.core_quantum = 0.1;
   node.platform.cores = 20;
   lc(node) = {"lc", {}, 0.5, {}, {}, {}};
@@ -274,6 +275,29 @@ TEST(ValidateTest, SlicesOfQuotaCountAgainstTheLimits) {
   EXPECT_EQ(node.why(), "accepted");
   node.config.services[0].spec.min_cores = 6;
   EXPECT_NE(node.why().find("is 5 cores, below"), std::string::npos);
+}
+
+TEST(ValidateTest, WithAnAutomaticCoreUnitLimitsCountCpus) {
+  Node node;
+  node.platform.core_quantum = 0.1;
+  node.platform.cores = 20;
+  lc(node) = {"lc", {}, 0.5, {}, {}, {}};
+  node.decision.assignments[1] = {"be", {}, 1.5, {}, {}, {}};
+  node.config.services[0].spec.max_cores = 1;
+  node.config.services[1].spec.max_cores = 2;
+  EXPECT_EQ(node.why(), "accepted");
+  lc(node).cpu_quota = 1.1;
+  EXPECT_NE(node.why().find("cpu_quota 1.1 is 1.1 cores, above the limit max_cores 1"), std::string::npos);
+  lc(node).cpu_quota = 0.5;
+  limits(node).min_cores_given = true;
+  EXPECT_NE(node.why().find("cpu_quota 0.5 is 0.5 cores, below the limit min_cores 1"), std::string::npos);
+  limits(node).min_cores_given = false;
+  limits(node).max_core_step = 1;
+  node.last["lc"] = {{Aspect::Quota, "1.6"}};
+  EXPECT_NE(node.why().find("cpu_quota 0.5 is 1.1 less than now, above the limit max_core_step 1"), std::string::npos)
+      << node.why();
+  node.last["lc"] = {{Aspect::Quota, "1.5"}};
+  EXPECT_EQ(node.why(), "accepted");
 }
 
 TEST(ValidateTest, AServiceThatIsNotThereNeedsNoCpuMechanism) {

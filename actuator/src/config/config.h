@@ -44,6 +44,9 @@ struct CpuConfig {
   bool place = false;               // services may be placed in cache domains
   bool follow_memory = false;       // the memory of a service goes to the NUMA nodes of its CPUs
 
+  // CPUs that a limit of cores counts in. With auto the core unit changes as pods come and go, and no limit may.
+  [[nodiscard]] double limit_unit() const { return quantum.value_or(1.0); }
+
   bool operator==(const CpuConfig&) const = default;
 };
 

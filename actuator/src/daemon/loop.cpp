@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "plan/core_limits.h"
 #include "plan/suppose.h"
 
 namespace osml {
@@ -186,6 +187,7 @@ Observation Loop::observe(double now_s) {
   observation.host = sensors_->read_host(interval);
   observation.services = sensors_->read(interval, dry_run_ ? read_back() : observation.assignments, machine_->places(),
                                         observation.missing);
+  set_core_limits(observation.services, *config_, observation.platform);
   note_missing(observation.missing);
   note_targets(observation.services);
   report_.host = observation.host;

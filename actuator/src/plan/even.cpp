@@ -5,15 +5,17 @@
 
 #include "base/cpuset.h"
 #include "base/mask.h"
+#include "plan/core_limits.h"
 
 namespace osml {
 
 namespace {
 
-std::vector<Share> core_bounds(const Config& config, unsigned total) {
+std::vector<Share> core_bounds(const Config& config, const Platform& platform) {
   std::vector<Share> bounds;
   for (const ServiceConfig& service : config.services) {
-    bounds.push_back({service.spec.min_cores, std::min(service.spec.max_cores.value_or(total), total)});
+    const CoreLimits limits = core_limits(service, config.cpu, platform);
+    bounds.push_back({limits.least, std::min(limits.most.value_or(platform.cores), platform.cores)});
   }
   return bounds;
 }
@@ -67,7 +69,7 @@ Decision even_decision(const Config& config, const Platform& platform) {
   decision.own = true;
   decision.reasons.push_back({"the server does not answer, so every service gets an equal share", std::nullopt});
   const CpuSet cpus = parse_cpulist(platform.cpus) ? *parse_cpulist(platform.cpus) : CpuSet{};
-  const auto cores = even_shares(platform.cores, core_bounds(config, platform.cores));
+  const auto cores = even_shares(platform.cores, core_bounds(config, platform));
   const unsigned total_ways = platform.ways.value_or(0);
   // Without a cache group for each of them, all share all ways, as found: no limit of a service refuses that.
   const bool apart = !platform.max_groups || config.services.size() < *platform.max_groups;

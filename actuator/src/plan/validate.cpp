@@ -19,16 +19,18 @@ namespace {
 using Refusal = std::optional<std::string>;
 
 constexpr double least_quota = 0.01;
-constexpr double tolerance = 1e-6;  // of a core unit: quotas are decimal fractions
+constexpr double tolerance = 1e-6;  // of a core: quotas are decimal fractions
 
 // One assignment against the machine and the operator's limits.
 class Check {
  public:
-  Check(const Assignment& assignment, const ServiceConfig& service, const Platform& platform, const KnobSet& knobs,
-        const Assignment* held, const Wanted* last, bool own)
+  // `limit_unit`: CPUs that a limit of cores counts in.
+  Check(const Assignment& assignment, const ServiceConfig& service, double limit_unit, const Platform& platform,
+        const KnobSet& knobs, const Assignment* held, const Wanted* last, bool own)
       : assignment_(assignment),
         limits_(service.spec),
         others_(service.limits),
+        limit_unit_(limit_unit),
         platform_(platform),
         knobs_(knobs),
         held_(held),
@@ -86,7 +88,7 @@ class Check {
 
   // Not rounded: a quota of 1.5 CPUs is less than 2 cores.
   [[nodiscard]] Refusal cores(const std::string& what, double cpus, bool least_wanted) const {
-    const double units = cpus / platform_.core_quantum;
+    const double units = cores_of(cpus);
     if (least_wanted && units < limits_.min_cores - tolerance) {
       return what + " is " + number_of(units) + " cores, below the limit min_cores " +
              std::to_string(limits_.min_cores);
@@ -189,7 +191,7 @@ class Check {
   }
 
   [[nodiscard]] double all_of(Aspect aspect) const {
-    return aspect == Aspect::Ways ? platform_.ways.value_or(0) : platform_.cores;
+    return aspect == Aspect::Ways ? platform_.ways.value_or(0) : cores_of(platform_.cores * platform_.core_quantum);
   }
 
   // A setting that a decision leaves out is nobody's limit any more, so it counts as all there is. Before the first
@@ -222,7 +224,7 @@ class Check {
     return step(Aspect::Ways, "max_way_step", others_.max_way_step);
   }
 
-  [[nodiscard]] double cores_of(double cpus) const { return cpus / platform_.core_quantum; }
+  [[nodiscard]] double cores_of(double cpus) const { return cpus / limit_unit_; }
 
   [[nodiscard]] Refusal mask() const {
     if (!assignment_.way_mask) return {};
@@ -264,6 +266,7 @@ class Check {
   const Assignment& assignment_;
   const Service& limits_;
   const Limits& others_;
+  double limit_unit_;
   const Platform& platform_;
   const KnobSet& knobs_;
   const Assignment* held_;
@@ -376,7 +379,7 @@ std::optional<std::string> refusal(const Decision& decision, const Config& confi
     const auto now = std::find_if(held.begin(), held.end(),
                                   [&](const Assignment& candidate) { return candidate.service == assignment.service; });
     const auto decided = last.find(assignment.service);
-    const Check check(assignment, service, platform, *set, now == held.end() ? nullptr : &*now,
+    const Check check(assignment, service, config.cpu.limit_unit(), platform, *set, now == held.end() ? nullptr : &*now,
                       decided == last.end() ? nullptr : &decided->second, decision.own);
     if (Refusal refused = check.run()) return refused;
   }

@@ -57,7 +57,7 @@ def agent_config(
             "interval_s": 1.0,
             "on_exit": "restore",
             "state_dir": str(state),
-            "cpu": {"backend": "auto", "quantum": "auto", "cpus": cpus},
+            "cpu": {"backend": "auto", "quantum": 0.1, "cpus": cpus},
             "services": services,
         },
         sort_keys=False,
