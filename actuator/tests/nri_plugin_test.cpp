@@ -101,11 +101,15 @@ class NriTalk : public testing::Test {
     wire::Response response;
     EXPECT_TRUE(message && response.ParseFromString(message->payload));
     code_ = response.status().code();
+    behind_ = updates_in(unframer);
     return response.payload();
   }
   static std::map<std::string, std::string> updates_in(const std::string& bytes) {
     Unframer unframer;
     EXPECT_TRUE(unframer.feed(bytes));
+    return updates_in(unframer);
+  }
+  static std::map<std::string, std::string> updates_in(Unframer& unframer) {
     std::map<std::string, std::string> found;
     while (const auto message = unframer.next()) {
       wire::Request request;
@@ -144,6 +148,7 @@ class NriTalk : public testing::Test {
   KnownContainers containers_;
   Plugin plugin_{{}, "0-7", agent_, containers_};
   int code_ = 0;
+  std::map<std::string, std::string> behind_;  // updates that came behind the last answer
 };
 
 TEST_F(NriTalk, WithoutAnAnswerAContainerIsLeftAsItIsAndAskedAboutLater) {
@@ -159,6 +164,30 @@ TEST_F(NriTalk, WithoutAnAnswerAContainerIsLeftAsItIsAndAskedAboutLater) {
   EXPECT_EQ(create(id_of('b')), "");
   agent_.away = false;
   EXPECT_EQ(updates_in(plugin_.catch_up().bytes), (std::map<std::string, std::string>{{id_of('b'), "2-3"}}));
+}
+
+TEST_F(NriTalk, WhatTheKubeletChoseWhileTheAgentWasAwayIsWhatItGetsBack) {
+  using Updates = std::map<std::string, std::string>;
+  agent_.away = true;
+  for (const char digit : {'a', 'b', 'c', 'd'}) EXPECT_EQ(create(id_of(digit), "4-5"), "");
+  state_change(wire::START_CONTAINER, id_of('a'));
+  wire::UpdateContainerRequest request;
+  request.mutable_pod()->set_uid("1a");
+  fill(*request.mutable_container(), id_of('d'), "4-5");
+  request.mutable_linux_resources()->mutable_cpu()->set_cpus("6");
+  hear("UpdateContainer", request);
+  agent_.away = false;
+  EXPECT_EQ(updates_in(plugin_.catch_up().bytes), (Updates{{id_of('a'), "2-3"}}));
+  state_change(wire::START_CONTAINER, id_of('b'));
+  EXPECT_EQ(behind_, (Updates{{id_of('b'), "2-3"}})) << "the answer itself has no place for CPUs";
+  state_change(wire::START_CONTAINER, id_of('b'));
+  EXPECT_EQ(behind_, Updates{}) << "once";
+  request.mutable_container()->set_id(id_of('c'));
+  request.clear_linux_resources();
+  hear("UpdateContainer", request);
+  while (plugin_.behind()) plugin_.catch_up();
+  EXPECT_EQ(updates_in(plugin_.follow({})),
+            (Updates{{id_of('a'), "4-5"}, {id_of('b'), "4-5"}, {id_of('c'), "4-5"}, {id_of('d'), "6"}}));
 }
 
 TEST_F(NriTalk, WithoutAnAnswerAnUpdateKeepsWhatTheContainerHas) {

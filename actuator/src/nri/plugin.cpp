@@ -81,6 +81,7 @@ Result<std::string> Plugin::hear(std::string_view bytes) {
       response.mutable_status()->set_message(reply.text);
     }
     back += framed({plugin_connection, message->stream, Message::Type::Response, response.SerializeAsString()});
+    back += reply.behind;
   }
   return back;
 }
@@ -165,8 +166,11 @@ Plugin::Reply Plugin::synchronize(const std::string& payload) {
   return {0, response.SerializeAsString()};
 }
 
-std::string Plugin::cpus_for(const ContainerQuestion& question) {
+std::string Plugin::cpus_for(ContainerQuestion question) {
   if (!is_well_formed(question)) return {};
+  // The kubelet says it once, maybe while the agent was away.
+  const auto missed = unasked_.find(question.id);
+  if (missed != unasked_.end() && !question.kubelet_cpus) question.kubelet_cpus = missed->second.kubelet_cpus;
   const auto answer = agent_->ask(question);
   if (!answer) {
     const auto known = containers_->find(question.id);
@@ -213,6 +217,8 @@ Plugin::Reply Plugin::update(const std::string& payload) {
   const std::string& wanted = request.linux_resources().cpu().cpus();
   const auto known = containers_->find(question.id);
   if (known != containers_->end() && !wanted.empty()) known->second.before = wanted;
+  const auto missed = unasked_.find(question.id);
+  if (missed != unasked_.end() && !wanted.empty()) missed->second.kubelet_cpus = wanted;
   wire::UpdateContainerResponse response;
   if (!cpus.empty()) add_update(*response.add_update(), question.id, cpus);
   return {0, response.SerializeAsString()};
@@ -227,9 +233,23 @@ Plugin::Reply Plugin::state_change(const std::string& payload) {
     unasked_.erase(id);
   } else if (event.event() == wire::START_CONTAINER && (containers_->contains(id) || unasked_.contains(id))) {
     // All were asked about when they were made; the others are of no service.
-    (void)cpus_for(question_of(event.pod().uid(), event.container(), ContainerQuestion::Stage::Start));
+    return {0, "", start(question_of(event.pod().uid(), event.container(), ContainerQuestion::Stage::Start))};
   }
   return {};
+}
+
+// The answer to this event has no place for CPUs: what the runtime does not know yet goes in an update behind it.
+std::string Plugin::start(const ContainerQuestion& question) {
+  const auto known = containers_->find(question.id);
+  const std::string given = known == containers_->end() ? std::string() : known->second.given;
+  const std::string cpus = cpus_for(question);
+  return cpus.empty() || cpus == given ? std::string() : update_of(question.id, cpus);
+}
+
+std::string Plugin::update_of(const std::string& id, const std::string& cpus) {
+  wire::UpdateContainersRequest updates;
+  add_update(*updates.add_update(), id, cpus);
+  return request("UpdateContainers", updates.SerializeAsString());
 }
 
 Plugin::CaughtUp Plugin::catch_up() {
@@ -242,12 +262,11 @@ Plugin::CaughtUp Plugin::catch_up() {
   // What the runtime has for it may be what a plugin before this one told, so nobody knows what was before unless this
   // one was there.
   KnownContainer& known = (*containers_)[question.id];
+  if (known.service.empty()) known.before = question.kubelet_cpus.value_or("");
   known.service = answer->service;
-  if (!answer->cpus.empty()) known.given = answer->cpus;
   if (answer->cpus.empty()) return {true, ""};
-  wire::UpdateContainersRequest updates;
-  add_update(*updates.add_update(), question.id, answer->cpus);
-  return {true, request("UpdateContainers", updates.SerializeAsString())};
+  known.given = answer->cpus;
+  return {true, update_of(question.id, answer->cpus)};
 }
 
 std::string Plugin::take_back(const std::string& id) {
@@ -256,9 +275,7 @@ std::string Plugin::take_back(const std::string& id) {
   const KnownContainer was = known->second;
   containers_->erase(known);
   if (was.given.empty()) return {};
-  wire::UpdateContainersRequest updates;
-  add_update(*updates.add_update(), id, was.before.empty() ? all_cpus_ : was.before);
-  return request("UpdateContainers", updates.SerializeAsString());
+  return update_of(id, was.before.empty() ? all_cpus_ : was.before);
 }
 
 std::string Plugin::follow(const CpusInForce& cpus) {

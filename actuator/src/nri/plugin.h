@@ -65,7 +65,8 @@ class Plugin {
   // Payload of the answer; the error is a status of ttrpc.
   struct Reply {
     int code = 0;
-    std::string text;  // the payload, or what the status says
+    std::string text;         // the payload, or what the status says
+    std::string behind = {};  // bytes that are sent after the answer
   };
   Reply answer(const std::string& method, const std::string& payload);
   static Reply unread(const char* message);
@@ -74,11 +75,14 @@ class Plugin {
   Reply create(const std::string& payload);
   Reply update(const std::string& payload);
   Reply state_change(const std::string& payload);
+  // Bytes that are sent after the answer.
+  std::string start(const ContainerQuestion& question);
   Status hear_answer(const Message& message);
   // The CPUs for a container, empty where it has none of osml; remembered.
-  std::string cpus_for(const ContainerQuestion& question);
+  std::string cpus_for(ContainerQuestion question);
   // For a container that is of no service any more: an update to what it had before; empty where it was given nothing.
   std::string take_back(const std::string& id);
+  std::string update_of(const std::string& id, const std::string& cpus);
   std::string request(const char* method, std::string payload);
 
   PluginName name_;
