@@ -212,6 +212,10 @@ TEST(ConfigError, TwoWaysToMatch) {
 TEST(ConfigError, CgroupOutsideTheRoot) {
   EXPECT_THAT(message_of(with_service("    class: be\n    match: {cgroup: ../x}\n")), HasSubstr("without '..'"));
   EXPECT_THAT(message_of(with_service("    class: be\n    match: {cgroup: /x}\n")), HasSubstr("without leading '/'"));
+  for (const char* root : {".", "./", "./."}) {
+    EXPECT_THAT(message_of(with_service("    class: be\n    match: {cgroup: " + std::string(root) + "}\n")),
+                HasSubstr("expected a cgroup below the root, not the root itself"));
+  }
 }
 
 TEST(ConfigError, PidsAreNumbers) {

@@ -38,6 +38,16 @@ TEST(ConfigParse, EverythingButNodeServerAndServicesHasADefault) {
   EXPECT_EQ(config->services[0].spec.min_ways, 1U);
 }
 
+TEST(ConfigParse, OneCgroupHasOnePath) {
+  for (const char* path : {"lc/moses", "lc/moses/", "lc//moses", "./lc/./moses/", "lc/moses/."}) {
+    std::string text = smallest;
+    text.replace(text.find("lc/moses"), std::string("lc/moses").size(), path);
+    const auto config = parse_config(text, "/etc/osml/agent.yaml");
+    ASSERT_TRUE(config) << config.error().message;
+    EXPECT_EQ(config->services[0].match.cgroup, "lc/moses") << path;
+  }
+}
+
 TEST(ConfigParse, RelativePathsStartAtTheFile) {
   const auto config = parse_config(smallest, "/etc/osml/agent.yaml");
   ASSERT_TRUE(config) << config.error().message;

@@ -69,13 +69,18 @@ PodMatch read_pod(const YAML::Node& node, const std::string& path, Problems& pro
 }
 
 void read_cgroup(YamlSection& section, Match& match) {
-  match.cgroup = section.text("cgroup");
-  if (match.cgroup && fs::path(*match.cgroup).is_absolute()) {
+  const auto text = section.text("cgroup");
+  if (!text) return;
+  const fs::path path(*text);
+  // One cgroup has one path here: whether one contains another is seen by comparing the two.
+  match.cgroup = path.lexically_normal().string();
+  if (match.cgroup->ends_with('/')) match.cgroup->pop_back();
+  if (path.is_absolute()) {
     section.wrong("cgroup", "a path below the cgroup root, without leading '/'");
-  }
-  if (!match.cgroup) return;
-  for (const fs::path& part : fs::path(*match.cgroup)) {
-    if (part == "..") section.wrong("cgroup", "a path below the cgroup root, without '..'");
+  } else if (std::find(path.begin(), path.end(), "..") != path.end()) {
+    section.wrong("cgroup", "a path below the cgroup root, without '..'");
+  } else if (match.cgroup->empty() || *match.cgroup == ".") {
+    section.wrong("cgroup", "a cgroup below the root, not the root itself");
   }
 }
 
