@@ -133,6 +133,7 @@ TEST_P(CgroupSearchTest, FindsPodsOfBothDriversAndAllClasses) {
 
 TEST_P(CgroupSearchTest, FindsPodsOfCgroupfsOfKindAndStaticOnes) {
   group("kubepods/burstable/pod1a-2b/" + id);
+  group("kubepods/burstable/pod3c-4d/crio-conmon-" + id);
   group("kubepods/podffffffffffffffffffffffffffffffff");
   group("kubelet/kubepods/besteffort/pod9");
   group("kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod7.slice");
@@ -141,10 +142,15 @@ TEST_P(CgroupSearchTest, FindsPodsOfCgroupfsOfKindAndStaticOnes) {
   EXPECT_EQ(pods(), (std::vector<std::string>{
                         "ffffffffffffffffffffffffffffffff kubepods/podffffffffffffffffffffffffffffffff",
                         "1a-2b kubepods/burstable/pod1a-2b",
+                        "3c-4d kubepods/burstable/pod3c-4d",
                         "9 kubelet/kubepods/besteffort/pod9",
                         "7 kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/"
                         "kubelet-kubepods-burstable-pod7.slice",
                     }));
+  EXPECT_EQ(find_container(tree_.roots(), "kubepods/burstable/pod1a-2b", id), "kubepods/burstable/pod1a-2b/" + id);
+  EXPECT_EQ(find_container(tree_.roots(), "kubepods/burstable/pod3c-4d", id), "");
+  group("kubepods/burstable/pod3c-4d/crio-" + id);  // CRI-O names it so without systemd, too
+  EXPECT_EQ(find_container(tree_.roots(), "kubepods/burstable/pod3c-4d", id), "kubepods/burstable/pod3c-4d/crio-" + id);
 }
 
 }  // namespace

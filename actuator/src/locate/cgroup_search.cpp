@@ -141,9 +141,9 @@ std::vector<PodDirectory> pod_directories(const Roots& roots) {
 
 std::string find_container(const Roots& roots, const std::string& pod_path, const std::string& id) {
   return in_first<std::string>(roots, [&](const fs::path& root) {
-    for (const char* prefix : {"", "cri-containerd-", "crio-", "docker-"}) {
-      fs::path path = fs::path(pod_path) / (prefix + id);
-      if (*prefix != '\0') path += ".scope";
+    for (const std::string& name :
+         {id, "cri-containerd-" + id + ".scope", "crio-" + id + ".scope", "crio-" + id, "docker-" + id + ".scope"}) {
+      const fs::path path = fs::path(pod_path) / name;
       if (osml::exists(root / path)) return path.string();
     }
     return std::string();
