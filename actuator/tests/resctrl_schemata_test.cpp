@@ -53,5 +53,16 @@ TEST(MonitorTest, SumsDomainsOnlyWhenEachHasAValue) {
   EXPECT_EQ(read_event(tree / "gone", "llc_occupancy").state, ReadingState::Missing);
 }
 
+TEST(MonitorTest, ACounterOfTrafficThatIsSilentOnceIsNoOtherCounter) {
+  Tree tree;
+  tree.write("g/mon_data/mon_L3_00/mbm_local_bytes", "7\n");
+  EXPECT_EQ(read_traffic(tree / "g").value, 7U);
+  tree.write("g/mon_data/mon_L3_00/mbm_total_bytes", "9\n");
+  EXPECT_EQ(read_traffic(tree / "g").value, 9U);
+  tree.write("g/mon_data/mon_L3_00/mbm_total_bytes", "Unavailable\n");
+  EXPECT_EQ(read_traffic(tree / "g").state, ReadingState::Unavailable);
+  EXPECT_EQ(read_traffic(tree / "gone").state, ReadingState::Missing);
+}
+
 }  // namespace
 }  // namespace osml::resctrl

@@ -71,8 +71,7 @@ void Regulator::open(const std::string& service, Group& group, double now_s) {
   for (const std::string& domain : names) {
     if (!domain.starts_with("mon_L3_")) continue;
     const fs::path data = fs::path(directory) / "mon_data" / domain;
-    const fs::path total = data / "mbm_total_bytes";
-    group.counters.emplace_back(osml::exists(total) ? total : data / "mbm_local_bytes");
+    group.counters.emplace_back(data / resctrl::traffic_event(data));
   }
 }
 

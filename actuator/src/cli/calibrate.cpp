@@ -53,9 +53,13 @@ Decision throttle_decision(const Config& config, const std::string& service, uns
 Result<std::uint64_t> traffic(const Actuator& actuator, const std::string& service) {
   const std::string group = actuator.monitor_group(service);
   if (group.empty()) return unsupported("service '" + service + "' has no resctrl group that can count memory traffic");
-  for (const char* event : {"mbm_total_bytes", "mbm_local_bytes"}) {
-    const resctrl::Reading reading = resctrl::read_event(group, event);
-    if (reading.state == resctrl::ReadingState::Value) return reading.value;
+  const resctrl::Reading reading = resctrl::read_traffic(group);
+  if (reading.state == resctrl::ReadingState::Value) return reading.value;
+  if (reading.state == resctrl::ReadingState::Unavailable) {
+    return Error{ErrorKind::Busy,
+                 "the counter of memory traffic of service '" + service +
+                     "' is unavailable at the moment; run the calibration again",
+                 0};
   }
   return unsupported("this machine does not count memory traffic (mbm_total_bytes, mbm_local_bytes)");
 }

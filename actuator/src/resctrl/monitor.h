@@ -32,4 +32,10 @@ Reading parse_reading(std::string_view text);
 // that a difference of two sums is never the effect of a domain that was silent once; else the worst state seen.
 Reading read_event(const fs::path& group, std::string_view event);
 
+// The event of a domain's directory that counts memory traffic: all of it, or that to the own memory alone where the
+// hardware counts no other. The files decide, not what they say: a counter that is silent once is no other counter.
+std::string_view traffic_event(const fs::path& domain);
+// The same of a group, summed up.
+Reading read_traffic(const fs::path& group);
+
 }  // namespace osml::resctrl
