@@ -71,7 +71,10 @@ TEST_F(DiscoveryTest, TheConfigurationWins) {
   own.spec.name = "search";
   own.match.pod = PodMatch{"shop", "", {{"app", "web"}}, "app"};
   configured_ = {own};
-  EXPECT_THAT(found().refused.at("shop/web"), HasSubstr("has this pod already, as service 'search'"));
+  const Discovered won = found();
+  EXPECT_THAT(won.services, testing::IsEmpty());
+  EXPECT_THAT(won.refused, testing::IsEmpty()) << "it is as the operator wants it";
+  EXPECT_THAT(won.waiting, testing::IsEmpty());
   configured_[0].match.pod->labels = {{"app", "other"}};
   EXPECT_EQ(names(found()), Names{"shop.web"});
   configured_[0].spec.name = "shop.web";
@@ -91,7 +94,8 @@ TEST_F(DiscoveryTest, APodThatIsManagedStaysWhileAnotherOfItsNameStarts) {
   const Discovered both = found(first.services);
   ASSERT_EQ(names(both), Names{"shop.web"});
   EXPECT_EQ(both.services.front().spec.source, first.services.front().spec.source);
-  EXPECT_THAT(both.refused.at("shop/web-0"), HasSubstr("is shop/web-1 on this node; this pod follows"));
+  EXPECT_THAT(both.waiting.at("shop/web-0"), HasSubstr("is shop/web-1 on this node; this pod follows"));
+  EXPECT_THAT(both.refused, testing::IsEmpty()) << "two replicas are no mistake";
   pods_.front().deleting = true;
   EXPECT_THAT(*found(both.services).services.front().spec.source, HasSubstr("shop/web-0"));
 }
@@ -102,13 +106,15 @@ TEST_F(DiscoveryTest, OfTwoNewPodsOfOneNameTheFirstIsTakenUnlessItIsOnItsWayOut)
   const Discovered both = found();
   ASSERT_EQ(names(both), Names{"shop.web"});
   EXPECT_EQ(both.services[0].spec.source, "pod shop/web-0");
-  EXPECT_THAT(both.refused.at("shop/web-1"), HasSubstr("is shop/web-0 on this node; this pod follows"));
-  EXPECT_EQ(both.refused.size(), 1U);
+  EXPECT_THAT(both.waiting.at("shop/web-1"), HasSubstr("is shop/web-0 on this node; this pod follows"));
+  EXPECT_EQ(both.waiting.size(), 1U);
+  EXPECT_THAT(both.refused, testing::IsEmpty());
   pods_[0].deleting = true;
   const Discovered one = found();
   ASSERT_EQ(names(one), Names{"shop.web"});
   EXPECT_EQ(one.services[0].spec.source, "pod shop/web-1");
   EXPECT_TRUE(one.refused.empty());
+  EXPECT_TRUE(one.waiting.empty());
 }
 
 TEST_F(DiscoveryTest, NoNamespaceTakesANameOfAnother) {
@@ -184,11 +190,11 @@ TEST_F(DiscoveryTest, PodsOfOneTargetAreOneServiceOfWhichThePodThatIsThereStays)
   ASSERT_EQ(names(first), Names{"shop.front"});
   add("web-0").asks.clear();
   pods_[1].labels = {{"app", "web"}};
-  EXPECT_THAT(found().refused.at("shop/web-1"), HasSubstr("is shop/web-0 on this node"));
+  EXPECT_THAT(found().waiting.at("shop/web-1"), HasSubstr("is shop/web-0 on this node"));
   const Discovered both = found(first.services);
   ASSERT_EQ(names(both), Names{"shop.front"});
   EXPECT_EQ(both.services[0].match.pod->name, "web-1");
-  EXPECT_THAT(both.refused.at("shop/web-0"), HasSubstr("is shop/web-1 on this node; this pod follows"));
+  EXPECT_THAT(both.waiting.at("shop/web-0"), HasSubstr("is shop/web-1 on this node; this pod follows"));
   pods_[0].deleting = true;
   EXPECT_EQ(found(both.services).services[0].match.pod->name, "web-0");
 }

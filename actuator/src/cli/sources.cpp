@@ -17,17 +17,17 @@ void add(std::string& list, const std::string& name, const std::string& more) {
   list.append(list.empty() ? "" : ", ").append(name).append(" (").append(more).append(")");
 }
 
-using Refusals = std::map<std::string, std::string>;
+using Reasons = std::map<std::string, std::string>;  // name -> why
 
-Json refusals(const Refusals& refused) {
+Json reasons_json(const Reasons& reasons) {
   Json document = Json::object();
-  for (const auto& [name, why] : refused) document[name] = printable(why, longest_why);
+  for (const auto& [name, why] : reasons) document[name] = printable(why, longest_why);
   return document;
 }
 
-void print_refusals(std::ostream& out, const char* title, const Refusals& refused) {
+void print_reasons(std::ostream& out, const char* title, const Reasons& reasons) {
   std::string list;
-  for (const auto& [name, why] : refused) add(list, name, printable(why, longest_why));
+  for (const auto& [name, why] : reasons) add(list, name, printable(why, longest_why));
   if (!list.empty()) out << title << list << '\n';
 }
 
@@ -41,8 +41,9 @@ void add_sources(Json& document, const Actuator& actuator) {
                         {"watched", one.watched}});
   }
   document["services"] = services;
-  document["refused_pods"] = refusals(actuator.discovered().refused);
-  document["refused_targets"] = refusals(actuator.targets().refused());
+  document["refused_pods"] = reasons_json(actuator.discovered().refused);
+  document["waiting_pods"] = reasons_json(actuator.discovered().waiting);
+  document["refused_targets"] = reasons_json(actuator.targets().refused());
 }
 
 void print_sources(std::ostream& out, const Actuator& actuator) {
@@ -54,8 +55,9 @@ void print_sources(std::ostream& out, const Actuator& actuator) {
   }
   if (!found.empty()) out << "asked for by pods and LatencyTargets: " << found << '\n';
   if (!watched.empty()) out << "watched, not managed: " << watched << '\n';
-  print_refusals(out, "pods that are refused: ", actuator.discovered().refused);
-  print_refusals(out, "LatencyTargets that are refused: ", actuator.targets().refused());
+  print_reasons(out, "pods that are refused: ", actuator.discovered().refused);
+  print_reasons(out, "pods that wait: ", actuator.discovered().waiting);
+  print_reasons(out, "LatencyTargets that are refused: ", actuator.targets().refused());
 }
 
 }  // namespace osml::cli

@@ -13,8 +13,8 @@ namespace osml {
 
 namespace {
 
-constexpr std::size_t longest_refusal = 400;
-constexpr std::size_t most_refusals_told = 8;
+constexpr std::size_t longest_reason = 400;
+constexpr std::size_t most_pods_told = 8;
 
 struct Candidate {
   const Pod* pod;
@@ -22,13 +22,18 @@ struct Candidate {
 };
 using Candidates = std::vector<Candidate>;
 
+// The service that the configuration makes of this pod, whatever the pod asks for; empty where it makes none.
+std::string configured_as(const Pod& pod, const std::vector<ServiceConfig>& configured) {
+  for (const ServiceConfig& one : configured) {
+    if (one.match.pod && matches(pod, *one.match.pod)) return one.spec.name;
+  }
+  return {};
+}
+
 // Why the configuration speaks against it; empty where it does not.
-std::string against(const Pod& pod, const ServiceConfig& service, const std::vector<ServiceConfig>& configured) {
+std::string against(const ServiceConfig& service, const std::vector<ServiceConfig>& configured) {
   const auto key = [&](const char* ask) { return is_of_target(service) ? field_of(ask) : annotation_of(ask); };
   for (const ServiceConfig& one : configured) {
-    if (one.match.pod && matches(pod, *one.match.pod)) {
-      return "the configuration of the agent has this pod already, as service '" + one.spec.name + "'";
-    }
     if (one.spec.name == service.spec.name) {
       return "the configuration of the agent has a service '" + one.spec.name + "' already; set " + key("service");
     }
@@ -59,7 +64,11 @@ Candidates candidates_of(const std::vector<const Pod*>& pods, const DiscoverConf
     if (!may_ask(rules, pod->name_space)) continue;
     auto service = asked_of(*pod, rules, targets);
     if (!service) continue;
-    const std::string why = *service ? against(*pod, **service, configured) : service->error().message;
+    if (const std::string name = configured_as(*pod, configured); *service && !name.empty()) {
+      spdlog::debug("pod {} is service '{}' of the configuration", pod->full_name(), name);
+      continue;
+    }
+    const std::string why = *service ? against(**service, configured) : service->error().message;
     if (why.empty()) {
       candidates.push_back({pod, std::move(**service)});
     } else {
@@ -110,7 +119,7 @@ Candidates unique(Candidates candidates, const std::vector<ServiceConfig>& befor
     }
     for (const Candidate& one : same) {
       if (&one == &*known) continue;
-      found.refused[one.pod->full_name()] =
+      found.waiting[one.pod->full_name()] =
           "service '" + name + "' is " + known->pod->full_name() + " on this node; this pod follows when that one goes";
     }
     chosen.push_back(std::move(*known));
@@ -149,6 +158,23 @@ Discovered discover(const std::vector<const Pod*>& pods, const DiscoverConfig& r
   return found;
 }
 
+namespace {
+
+using Said = std::map<std::string, std::string>;  // pod -> what
+
+void tell_news(const Said& now, const Said& before, spdlog::level::level_enum level, const char* what) {
+  std::size_t lines = 0;
+  for (const auto& [pod, why] : now) {
+    const auto told = before.find(pod);
+    if (told != before.end() && told->second == why) continue;
+    if (++lines > most_pods_told) continue;
+    spdlog::log(level, "pod {} {}: {}", pod, what, printable(why, longest_reason));
+  }
+  if (lines > most_pods_told) spdlog::log(level, "{} more pods: {}", lines - most_pods_told, what);
+}
+
+}  // namespace
+
 void tell(const Discovered& now, const Discovered& before) {
   for (const ServiceConfig& one : now.services) {
     const bool known = std::any_of(before.services.begin(), before.services.end(), [&](const ServiceConfig& other) {
@@ -161,15 +187,8 @@ void tell(const Discovered& now, const Discovered& before) {
                                    [&](const ServiceConfig& other) { return other.spec.name == one.spec.name; });
     if (!stays) spdlog::info("service '{}' is no longer asked for by {}", one.spec.name, *one.spec.source);
   }
-  std::size_t lines = 0;
-  for (const auto& [pod, why] : now.refused) {
-    const auto told = before.refused.find(pod);
-    if (told != before.refused.end() && told->second == why) continue;
-    if (++lines > most_refusals_told) continue;
-    spdlog::warn("pod {} asks for a service and gets none: {}", pod, printable(why, longest_refusal));
-  }
-  if (lines > most_refusals_told)
-    spdlog::warn("{} more pods ask for services and get none", lines - most_refusals_told);
+  tell_news(now.refused, before.refused, spdlog::level::warn, "asks for a service and gets none");
+  tell_news(now.waiting, before.waiting, spdlog::level::info, "waits");
 }
 
 }  // namespace osml

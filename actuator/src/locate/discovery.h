@@ -15,6 +15,8 @@ namespace osml {
 struct Discovered {
   std::vector<ServiceConfig> services;         // by name
   std::map<std::string, std::string> refused;  // pod -> why, one sentence
+  // pod -> for what: its service is another pod of this node, which is no mistake
+  std::map<std::string, std::string> waiting = {};
 };
 
 // `configured`: services of the configuration alone. `before`: what this said last, or what a journal says of it (names

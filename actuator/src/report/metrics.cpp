@@ -155,7 +155,7 @@ std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) c
   out.gauge("services", "Services, those of the configuration and those that pods ask for.", number(services_.size()));
   out.gauge("services_of_pods", "Services that pods ask for by annotations, or that a LatencyTarget asks for.",
             number(found_services_));
-  out.gauge("pods_refused", "Pods for which a service is asked, and that get none.", number(refused_pods_));
+  out.gauge("pods_refused", "Pods that are refused the service that is asked for them.", number(refused_pods_));
   out.family("service_absent", "gauge", "1 if the service is not there: no cgroup, no process.");
   // Not of services that a reload added since: nobody has looked for them yet.
   for (const std::string& service : last_.services) {
