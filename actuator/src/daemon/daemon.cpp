@@ -54,7 +54,11 @@ json experiences_json(const ExperienceOutbox* outbox) {
 class Daemon {
  public:
   Daemon(const RunOptions& options, Wakeups wakeups, TelemetrySockets& sockets, std::unique_ptr<Session> session)
-      : options_(&options), wakeups_(std::move(wakeups)), sockets_(&sockets), session_(std::move(session)) {
+      : options_(&options),
+        wakeups_(std::move(wakeups)),
+        sockets_(&sockets),
+        session_(std::move(session)),
+        clock_(session_->clock()) {
     if (options.stats) stats_.emplace(*options.stats, 0);
     cluster_ = make_cluster();
     lister_ = make_lister();
@@ -83,7 +87,7 @@ class Daemon {
   void carry_targets();
   // What a single turn (--once) shall know from the start.
   Status wait_for_targets();
-  [[nodiscard]] Moment moment() const { return {session_->clock().now_s(), unix_now_s()}; }
+  [[nodiscard]] Moment moment() const { return {clock_.now_s(), unix_now_s()}; }
   Status reload();
   Status replace_session(const Config& config);
   void record_usage(double tick_ms);
@@ -93,7 +97,8 @@ class Daemon {
   const RunOptions* options_;
   Wakeups wakeups_;
   TelemetrySockets* sockets_;
-  std::unique_ptr<Session> session_;
+  std::unique_ptr<Session> session_;  // none after a reload that could open neither configuration
+  NodeClock clock_;                   // of the session
   std::unique_ptr<ClusterReporter> cluster_;
   std::unique_ptr<TargetLister> lister_;
   AgentMetrics metrics_{unix_now_s()};
@@ -161,7 +166,9 @@ void Daemon::stop_cluster() {
 
 Status Daemon::run() {
   Status ran = manage();
-  if (session_) publish(false);  // also where it ends by an error
+  // Also where it ends by an error: nobody looks after what the cluster was promised.
+  stop_cluster();
+  if (session_) publish(false);
   return ran;
 }
 
@@ -196,9 +203,7 @@ Status Daemon::manage() {
   }
   tell_service_manager("STOPPING=1");
   absent = absent_in_words(session_->actuator().places());
-  Status closed = session_->close();
-  stop_cluster();
-  if (!closed) return closed;
+  if (Status closed = session_->close(); !closed) return closed;
   return options_->once ? looked(absent) : done();
 }
 
@@ -338,6 +343,7 @@ Status Daemon::replace_session(const Config& config) {
     spdlog::info("the configuration was reloaded");
   }
   session_ = std::move(fresh).value();
+  clock_ = session_->clock();
   const Config& now = session_->config();
   session_->follow(std::move(outbox), now.node == old.node && now.server.url == old.server.url);
   sockets_->drop_unused();

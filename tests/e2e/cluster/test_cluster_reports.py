@@ -114,6 +114,19 @@ def test_a_node_tells_that_it_meets_its_targets_and_what_it_leaves_to_jobs(repor
     assert server.refused == []
 
 
+def test_an_agent_that_a_reload_ends_takes_its_promise_back(reporting: Reporting) -> None:
+    server = reporting.server
+    running = reporting.start()
+    reporting.wait("the resource", lambda: int(server.node["status"]["capacity"].get(RESOURCE, "0")) > 0)
+    roots = yaml.safe_load(reporting.bench.config.read_text())["roots"]
+    (Path(roots["sysfs"]) / "devices/system/cpu/online").unlink()  # neither configuration can be used without it
+    os.kill(running.pid, signal.SIGHUP)
+    wait_until(lambda: not running.running, "the agent to end", [], SOON_S)
+    assert running.exit_code != 0
+    assert RESOURCE not in server.node["status"]["capacity"]
+    assert server.condition["reason"] == "AgentStopped"
+
+
 def test_targets_that_are_missed_and_met_again_are_events(reporting: Reporting) -> None:
     server = reporting.server
     reporting.set_targets(0.001)
