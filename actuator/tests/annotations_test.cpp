@@ -80,6 +80,8 @@ TEST(AnnotationsTest, AServiceHasTheNameOfWhatStaysWhenPodsChange) {
   EXPECT_EQ(service_of(one, rules())->spec.name, "shop.web");
   one.labels.clear();
   EXPECT_EQ(service_of(one, rules())->spec.name, "shop.web-6d4c") << "nobody tells which part is the hash";
+  one.labels = {{"rollouts-pod-template-hash", "6d4c"}};
+  EXPECT_EQ(service_of(one, rules())->spec.name, "shop.web");
   one.owner_kind = "DaemonSet";
   one.owner_name = "log";
   EXPECT_EQ(service_of(one, rules())->spec.name, "shop.log");

@@ -90,14 +90,18 @@ void check_keys(Asked& asked) {
   }
 }
 
-// A Deployment's pods change names; the ReplicaSet between has the name and a hash, which the pod has as a label.
+// A Deployment's pods change names; the ReplicaSet between has the name and a hash, which the pod has as a label. So
+// has that of a Rollout (Argo), with a label of its own.
 std::string own_name(const Pod& pod) {
   const bool numbered = pod.owner_kind == "StatefulSet";  // each pod of it is somebody
   if (pod.owner_name.empty() || numbered || pod.owner_kind == "Node") return pod.name;
-  const auto hash = pod.labels.find("pod-template-hash");
-  const std::string end = hash == pod.labels.end() ? std::string() : "-" + hash->second;
-  if (pod.owner_kind != "ReplicaSet" || end.size() < 2 || !pod.owner_name.ends_with(end)) return pod.owner_name;
-  return pod.owner_name.substr(0, pod.owner_name.size() - end.size());
+  if (pod.owner_kind != "ReplicaSet") return pod.owner_name;
+  for (const char* label : {"pod-template-hash", "rollouts-pod-template-hash"}) {
+    const auto hash = pod.labels.find(label);
+    if (hash == pod.labels.end() || hash->second.empty() || !pod.owner_name.ends_with("-" + hash->second)) continue;
+    return pod.owner_name.substr(0, pod.owner_name.size() - hash->second.size() - 1);
+  }
+  return pod.owner_name;
 }
 
 std::string name_of(const Pod& pod, const std::string& without, Asked& asked) {
