@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apply/actuator.h"
 #include "base/mask.h"
@@ -14,13 +17,38 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::vector<std::string> row_of(const Assignment& one) {
-  return {one.service,
-          one.cpus.value_or("-"),
-          one.cpu_quota ? format_number(*one.cpu_quota) : "-",
-          one.cpu_weight ? std::to_string(*one.cpu_weight) : "-",
-          one.way_mask ? format_mask(*one.way_mask) : "-",
-          one.mba ? std::to_string(*one.mba) : "-"};
+template <class T>
+std::string shown(const std::optional<T>& value) {
+  return value ? std::to_string(*value) : "-";
+}
+
+struct Lever {
+  const char* title;
+  std::string (*value_of)(const Levers&);
+};
+
+// Most nodes set none of them.
+constexpr std::array<Lever, 4> levers = {{
+    {"memory_mib", [](const Levers& set) { return shown(set.memory_mib); }},
+    {"disk_iops", [](const Levers& set) { return shown(set.disk_iops); }},
+    {"realtime_priority", [](const Levers& set) { return shown(set.realtime_priority); }},
+    {"frequency_mhz", [](const Levers& set) { return shown(set.frequency_mhz); }},
+}};
+
+std::vector<std::vector<std::string>> rows_of(const std::vector<Assignment>& assignments) {
+  std::vector<std::vector<std::string>> rows{{"service", "cpus", "quota", "weight", "ways", "mba"}};
+  for (const Assignment& one : assignments) {
+    rows.push_back({one.service, one.cpus.value_or("-"), one.cpu_quota ? format_number(*one.cpu_quota) : "-",
+                    shown(one.cpu_weight), one.way_mask ? format_mask(*one.way_mask) : "-", shown(one.mba)});
+  }
+  for (const Lever& lever : levers) {
+    const bool set = std::any_of(assignments.begin(), assignments.end(),
+                                 [&](const Assignment& one) { return lever.value_of(one.levers) != "-"; });
+    if (!set) continue;
+    rows[0].emplace_back(lever.title);
+    for (std::size_t i = 0; i < assignments.size(); ++i) rows[i + 1].push_back(lever.value_of(assignments[i].levers));
+  }
+  return rows;
 }
 
 Json absent_json(const std::vector<Place>& places) {
@@ -51,9 +79,7 @@ Status show(const Options& options, std::ostream& out) {
   }
   if (!absent.empty()) out << "not there: " << absent << '\n';
   print_sources(out, *actuator);
-  std::vector<std::vector<std::string>> rows{{"service", "cpus", "quota", "weight", "ways", "mba"}};
-  for (const Assignment& one : *assignments) rows.push_back(row_of(one));
-  print_table(out, rows);
+  print_table(out, rows_of(*assignments));
   return done();
 }
 

@@ -222,6 +222,15 @@ def test_levers_are_applied_changed_and_restored(machine: Machine) -> None:
     assert machine.state() == found
 
 
+def test_show_has_a_column_for_each_lever_that_is_set(machine: Machine) -> None:
+    assert machine.apply(0).returncode == 0
+    header, *rows = (line.split() for line in machine.run("show").stdout.splitlines())
+    shown = {row[0]: dict(zip(header, row, strict=True)) for row in rows}
+    assert (shown["web"]["memory_mib"], shown["job"]["memory_mib"]) == ("600", "300")
+    assert (shown["web"]["disk_iops"], shown["web"]["frequency_mhz"]) == ("300", "1500")
+    assert ("realtime_priority" in header) == machine.realtime
+
+
 def test_apply_says_why_memory_may_stay_on_an_old_node(machine: Machine) -> None:
     meminfo = machine.root / "sys/devices/system/node/node1/meminfo"
     meminfo.write_text(f"Node 1 MemTotal: {MIB} kB\nNode 1 MemFree: 90000 kB\n")
