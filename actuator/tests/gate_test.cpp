@@ -101,11 +101,9 @@ TEST_F(GateSockets, AnAgentThatIsAwayOrSilentCostsLittleTime) {
   auto client = GateClient::open(tree_.root(), 0.05);
   ASSERT_TRUE(client);
   EXPECT_FALSE((*client)->ask({0, Stage::Look, "1a", "app", an_id, {}}));
-  EXPECT_FALSE((*client)->agent_is_there());
   auto gate = Gate::open(tree_.root());
   ASSERT_TRUE(gate);
   EXPECT_FALSE((*client)->ask({0, Stage::Look, "1a", "app", an_id, {}}));
-  EXPECT_TRUE((*client)->agent_is_there());
 }
 
 TEST_F(GateSockets, NonsenseIsForgottenAndTheNextQuestionIsHeard) {

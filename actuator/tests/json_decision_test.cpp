@@ -49,7 +49,6 @@ TEST(JsonDecision, ReadsTheGoldenOne) {
   EXPECT_EQ(decision->assignments[1].levers, Levers{});
   EXPECT_EQ(decision->partition.levers, (std::map<std::string, Levers>{{"moses", levers}}));
   EXPECT_EQ(decision->reasons.at(0).service, "moses");
-  EXPECT_EQ(decision->e_s, 0.31);
   EXPECT_EQ(decision->infeasible, "moses needs 2 more cores");
   EXPECT_EQ(decision->infeasible_services, std::vector<std::string>{"moses"});
   EXPECT_EQ(decision->policy_state, "abc");

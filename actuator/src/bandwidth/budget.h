@@ -14,7 +14,6 @@ class Budget {
 
   // From now on; absent = no limit.
   void set_limit(std::optional<double> bytes_per_s) { bytes_per_s_ = bytes_per_s; }
-  [[nodiscard]] std::optional<double> limit() const { return bytes_per_s_; }
 
   // Counts the traffic up to now. True: the budget of this period is spent. A total that fell is a reset counter, whose
   // traffic since the last look is not known.

@@ -155,10 +155,6 @@ Decision read_decision(JsonReader reader) {
       decision.reasons.push_back(read_reason({(*reasons)[i], reader.path(key::reasons, i), reader.error()}));
     }
   }
-  if (const json* entropy = reader.optional_object(key::entropy)) {
-    const auto e_s = entropy->find(key::e_s);
-    if (e_s != entropy->end() && e_s->is_number()) decision.e_s = e_s->get<double>();
-  }
   if (const json* infeasible = reader.optional_object(key::infeasible)) {
     JsonReader inner(*infeasible, reader.path(key::infeasible), reader.error());
     decision.infeasible = inner.text(key::message, any_text, "a sentence");

@@ -21,8 +21,6 @@ inline constexpr const char* outcome = "outcome";
 inline constexpr const char* missing = "missing";
 inline constexpr const char* policy_state = "policy_state";
 inline constexpr const char* reasons = "reasons";
-inline constexpr const char* entropy = "entropy";
-inline constexpr const char* e_s = "e_s";
 inline constexpr const char* infeasible = "infeasible";
 inline constexpr const char* knobs = "knobs";
 

@@ -176,7 +176,6 @@ struct Decision {
   Partition partition;
   std::vector<Assignment> assignments;
   std::vector<Reason> reasons;
-  std::optional<double> e_s;
   std::optional<std::string> infeasible;
   std::vector<std::string> infeasible_services = {};  // JSON: infeasible.services
   std::optional<std::string> policy_state;

@@ -34,8 +34,7 @@ std::optional<ContainerAnswer> GateClient::read_one() {
 
 std::optional<ContainerAnswer> GateClient::ask(ContainerQuestion question) {
   question.number = ++number_;
-  there_ = send_datagram(fd_, directory_ / gate_socket, text_of(question)).ok();
-  if (!there_) return std::nullopt;
+  if (!send_datagram(fd_, directory_ / gate_socket, text_of(question))) return std::nullopt;
   const double until_s = monotonic_s() + patience_s_;
   constexpr double ms_per_s = 1000;
   while (true) {

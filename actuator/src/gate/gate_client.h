@@ -34,8 +34,6 @@ class GateClient : public ContainerAnswers {
   void wait_at_most(double seconds) { patience_s_ = std::min(patience_s_, seconds); }
   // The last that the agent told since this was called last.
   std::optional<CpusInForce> told();
-  // As of the last question; false where nobody listened.
-  [[nodiscard]] bool agent_is_there() const { return there_; }
 
  private:
   GateClient(fs::path directory, Fd fd, double patience_s)
@@ -46,7 +44,6 @@ class GateClient : public ContainerAnswers {
   fs::path directory_;
   Fd fd_;
   double patience_s_;
-  bool there_ = true;
   std::uint64_t number_ = 0;
   std::optional<CpusInForce> told_;
 };

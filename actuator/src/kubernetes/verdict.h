@@ -30,7 +30,6 @@ class VerdictWindow {
   void see(const ClusterFacts& facts, double now_s);
   // None until something held long enough.
   [[nodiscard]] const std::optional<Verdict>& told() const { return told_; }
-  [[nodiscard]] double window_s() const { return window_s_; }
 
  private:
   static constexpr std::size_t slots = 12;        // of the window
