@@ -17,6 +17,9 @@ from osml.domain import Decision, Observation, Reason
 from osml_serving.errors import ApiError
 from osml_serving.models.shelf import ModelShelf
 
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Decision)
+
 
 class Decide(Protocol):
     """As `osml.decide.decide.decide`: a pure function of the observation."""
@@ -27,7 +30,7 @@ class Decide(Protocol):
 
 
 class PolicyFailedError(Exception):
-    """A policy raised, or its decision is illegal. `detail` is for the log, not for the client."""
+    """A policy raised, or its decision is illegal or cannot be sent. `detail` is for the log, not for the client."""
 
     def __init__(self, message: str, detail: str) -> None:
         super().__init__(message)
@@ -91,6 +94,10 @@ class Decider:
         fault = decision_error(observation, decision)
         if fault is not None:
             raise PolicyFailedError("its decision is illegal", f"illegal decision: {fault}")
+        try:  # msgspec checks no value when a policy makes one, and sends a NaN as null
+            _decoder.decode(_encoder.encode(decision))
+        except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
+            raise PolicyFailedError("its decision cannot be sent", repr(error)) from error
         return decision
 
     def refuse_unavailable(self, observation: Observation) -> None:

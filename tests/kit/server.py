@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import math
 import os
 import subprocess
 import sys
@@ -12,10 +13,11 @@ from pathlib import Path
 
 import httpx
 import msgspec
+import numpy as np
 from osml_serving.runtime import Runtime
 from starlette.testclient import TestClient
 
-from osml.domain import Assignment, Decision, Entropy, Observation, Partition, Reason, Region
+from osml.domain import Assignment, Decision, Entropy, Observation, Partition, Reason, Region, ServiceEntropy
 
 JSON = {"content-type": "application/json"}
 
@@ -26,12 +28,16 @@ class Refused(Exception):  # noqa: N818 - stands in for RequestError
         self.field = field
 
 
+UNSENDABLE = ("wrong-number", "wrong-type")
+"""Policies whose decisions are legal, but are no JSON of the interface."""
+
+
 def decide(observation: Observation, default_policy: str = "turns", seed: int = 0) -> Decision:
     """One core and way each; the spare cores go to service number `state`, which moves on with each interval."""
     policy = observation.policy or default_policy
     if policy == "broken":
         raise RuntimeError("this policy is broken")
-    if policy not in ("turns", "greedy"):
+    if policy not in ("turns", "greedy", *UNSENDABLE):
         raise Refused(f"policy '{policy}' is unknown, expected one of greedy, turns", "policy")
     state = int(observation.policy_state or seed)
     names = [service.name for service in observation.services]
@@ -41,14 +47,17 @@ def decide(observation: Observation, default_policy: str = "turns", seed: int = 
     regions = [
         Region(owners=[name], cores=1 + (spare if index == turn else 0), ways=1) for index, name in enumerate(names)
     ]
+    tolerance = math.nan if policy == "wrong-number" else 0.5
+    entropies = [ServiceEntropy(names[turn], None, None, tolerance, 0.0)]
+    change = np.int64(1) if policy == "wrong-type" else 1
     return Decision(
         node=observation.node,
         seq=observation.seq,
         policy=policy,
         partition=Partition(regions=regions),
         assignments=[Assignment(service=name, cpus=cpus) for name in names],
-        reasons=[Reason(text=f"it is the turn of {names[turn]}", service=names[turn], resource="cores", change=1)],
-        entropy=Entropy(e_lc=0.25, e_be=0.5, e_s=0.3),
+        reasons=[Reason(text=f"it is the turn of {names[turn]}", service=names[turn], resource="cores", change=change)],
+        entropy=Entropy(e_lc=0.25, e_be=0.5, e_s=0.3, services=entropies),
         policy_state=str(state + 1),
     )
 

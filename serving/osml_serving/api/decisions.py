@@ -133,8 +133,8 @@ def _observation(runtime: Runtime, scope: Scope, body: bytes | msgspec.Raw, unkn
 
 def _finish(runtime: Runtime, assigned: Assigned, decision: Decision, started: float, *, instead: bool) -> bytes:
     """The encoded decision, counted and shown. `instead`: of a canary that did not decide."""
-    runtime.metrics.decision(decision.policy, "ok")
     answer = _encoder.encode(decision)
+    runtime.metrics.decision(decision.policy, "ok")
     _report(runtime, assigned, decision, (time.perf_counter() - started) * 1000, instead=instead)
     runtime.blamer.see(assigned.observation)
     group = assigned.choice.group

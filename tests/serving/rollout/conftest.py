@@ -12,14 +12,13 @@ from osml_serving.runtime import make_runtime
 from osml_serving.settings import load_settings
 from starlette.testclient import TestClient
 
-from tests.kit.server import InProcess, Refused, decide
+from tests.kit.server import UNSENDABLE, InProcess, Refused, decide
 
 
 def fake_decider() -> Decider:
-    """`turns` decides, `greedy` decides what is illegal, `broken` raises."""
-    return Decider(
-        decide, ["turns", "greedy", "broken"], Refused, "turns", 0, takes_models=lambda name: name == "turns"
-    )
+    """`turns` decides, `greedy` decides what is illegal, `broken` raises, and two decide what cannot be sent."""
+    policies = ["turns", "greedy", "broken", *UNSENDABLE]
+    return Decider(decide, policies, Refused, "turns", 0, takes_models=lambda name: name == "turns")
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from osml.base.failure import InputError
 from osml.domain import Decision, Latency, Observation
 from osml.experiences.outcome import CanaryReturn
 from osml.predictors import models_folder
-from tests.kit.server import InProcess, Refused
+from tests.kit.server import UNSENDABLE, InProcess, Refused
 
 JSON = {"content-type": "application/json"}
 PLAN = """
@@ -65,7 +65,7 @@ def test_nodes_without_a_policy_get_the_group_s_and_the_list_says_so(serve, tmp_
     assert server.client.get("/v1/nodes/core-1/rollout").status_code == 404
 
 
-@pytest.mark.parametrize("policy", ["broken", "greedy"])
+@pytest.mark.parametrize("policy", ["broken", "greedy", *UNSENDABLE])
 def test_a_canary_whose_decisions_fail_harms_no_node_and_returns(serve, tmp_path, policy):
     server = serve(rollout=write(tmp_path, tries=f"policy: {policy}"))
     for seq in range(3):
