@@ -39,11 +39,18 @@ def merge_rollout(own: bytes, others: Sequence[bytes], _silent: int, _query: str
 
 
 def _canary(seen: Sequence[CanaryState]) -> CanaryState:
-    """One canary, as each worker sees it. The first to take it back says why; else one that can judge has no worry."""
+    """One canary, as each worker sees it. The first to take it back says why.
+
+    Else one worker that can judge is enough. A worker that nobody asks does not know whether it could.
+    """
     first = min(seen, key=lambda one: (STATES.index(one.state) if one.state in STATES else len(STATES), one.since or 0))
     arms = (_arm([one.canary for one in seen]), _arm([one.others for one in seen]))
-    judged = first.state != "returned" and any(one.why is None for one in seen)
-    return msgspec.structs.replace(first, canary=arms[0], others=arms[1], why=None if judged else first.why)
+    if first.state == "returned":
+        why = first.why
+    else:
+        busy = [one for one in seen if one.canary.seconds + one.others.seconds > 0] or seen
+        why = None if any(one.why is None for one in busy) else busy[0].why
+    return msgspec.structs.replace(first, canary=arms[0], others=arms[1], why=why)
 
 
 def _arm(arms: Sequence[ArmFigures]) -> ArmFigures:

@@ -1,7 +1,7 @@
 """Whether a canary is worse than the nodes beside it: one figure a node, Welch's interval, looks that are counted.
 
-Figures are of a window of at most WINDOW_S: a canary that turns bad later is not hidden behind good weeks. Within it,
-looks come when the time of the canary's nodes has doubled, at least every LOOK_S, and at its end. Look number k, over
+Figures are of a window of WINDOW_S: a canary that turns bad later is not hidden behind good weeks. Only a window in
+which it was not yet time for a look goes on for longer. Within it, looks come when the time of the canary's nodes has doubled, at least every LOOK_S, and at its end. Look number k, over
 all windows, has 6/(pi k)^2 of the error that the confidence allows (these parts add up to 1): who looks all the time
 would find a difference at last, where there is none.
 """
@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 from osml_serving.rollout.plan import Limits
 
 Arm = Literal["canary", "others"]
+ARMS: tuple[Arm, Arm] = ("canary", "others")
 LEAST_NODES = 3
 MAX_NODES = 20_000
 WINDOW_S = 86_400.0
@@ -162,13 +163,14 @@ class Tally:
 
     @property
     def blind(self) -> bool:
-        """Whether it is time to look, and an arm has too few nodes to be compared."""
-        return self._hours() >= self._least_hours() and _too_few(self._pairs())
+        """Whether an arm has too few nodes to be compared, after the time that one of the arms needs for a look."""
+        return max(map(self._hours, ARMS)) >= self._least_hours() and _too_few(self._pairs())
 
     def verdict(self) -> str | None:
         """Why the canary has to return; None while nothing speaks against it."""
         why = self._of_failures()
-        ends = self.began_s is not None and self.clock() - self.began_s >= WINDOW_S
+        old = self.began_s is not None and self.clock() - self.began_s >= WINDOW_S
+        ends = old and self._hours("canary") >= self._least_hours()
         if why is None and self._time_to_look(last=ends):
             why = self._of_figures()
         if ends:
@@ -194,7 +196,7 @@ class Tally:
 
     def _of_failures(self) -> str | None:
         """Failures count on two nodes at least: a single one may send what no policy can handle."""
-        arms = {arm: [one for one in self.nodes.values() if one.arm == arm] for arm in ("canary", "others")}
+        arms = {arm: [one for one in self.nodes.values() if one.arm == arm] for arm in ARMS}
         failed = [one.failures for one in arms["canary"] if one.failures]
         if sum(failed) < self.limits.failures or len(failed) < min(2, len(arms["canary"])):
             return None
@@ -206,14 +208,14 @@ class Tally:
         said = {arm: f"{failures} of {decisions} decisions" for arm, (failures, decisions) in counts.items()}
         return f"{said['canary']} failed on {len(failed)} of its nodes, and {said['others']} on the others"
 
-    def _hours(self) -> float:
-        return sum(one.seconds for one in self.nodes.values() if one.arm == "canary") / 3600
+    def _hours(self, arm: Arm) -> float:
+        return sum(one.seconds for one in self.nodes.values() if one.arm == arm) / 3600
 
     def _least_hours(self) -> float:
         return max(self.limits.node_hours, 1e-3)
 
     def _time_to_look(self, *, last: bool) -> bool:
-        hours, least = self._hours(), self._least_hours()
+        hours, least = self._hours("canary"), self._least_hours()
         waited = last or (self.window_looks > 0 and self.clock() - self.looked_s >= LOOK_S)
         return hours >= (least if waited else least * 2**self.window_looks)
 

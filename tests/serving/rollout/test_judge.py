@@ -129,6 +129,31 @@ def test_looks_with_too_few_nodes_cost_nothing():
     assert tally.verdict() is not None
 
 
+@pytest.mark.parametrize("canaries", [0, 2])
+def test_a_canary_of_too_few_nodes_is_blind_before_these_have_had_their_time(canaries):
+    tally = Tally(Limits(node_hours=10, settle_s=0))
+    for hour in range(3):
+        assert not tally.blind, f"after {hour} h"
+        for k in range(canaries):
+            tally.add(f"c{k}", "canary", 3600.0, missed=False, e_s=None)
+        for k in range(4):
+            tally.add(f"o{k}", "others", 3600.0, missed=False, e_s=None)
+    assert tally.blind
+
+
+def test_a_canary_that_needs_days_for_its_time_is_looked_at_then():
+    now = [0.0]
+    tally = Tally(Limits(node_hours=200, settle_s=0), clock=lambda: now[0])
+    verdicts: list[str | None] = []
+    for _ in range(50):
+        now[0] += 3600
+        for k in range(10):
+            tally.add(f"n{k}", "canary" if k < 4 else "others", 3600.0, missed=k < 4, e_s=None)
+        verdicts.append(tally.verdict())
+    assert verdicts[:-1] == [None] * 49
+    assert "a missed target is 1.000 on its nodes" in (verdicts[-1] or "")
+
+
 @pytest.mark.parametrize("good_hours", [10, 16, 23, 20 * 24])
 def test_a_canary_that_turns_bad_later_is_found_within_hours(good_hours):
     now = [0.0]

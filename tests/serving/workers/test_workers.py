@@ -325,6 +325,20 @@ def test_a_canary_that_one_worker_can_judge_needs_no_reason(whys: tuple[str | No
     assert canary.canary.unmeasured == 0.5
 
 
+@pytest.mark.parametrize(("others", "shown"), [(6, "few"), (0, None)])
+def test_a_worker_without_nodes_does_not_say_that_it_can_judge(others: int, shown: str | None) -> None:
+    few, some, none = (ArmFigures(nodes, 60.0 * nodes, None, None, 0) for nodes in (2, others, 0))
+    seen = [("runs", None, none, none), ("runs", "few", none, some), ("runs", shown, few, few)]
+    bodies = [
+        msgspec.json.encode(
+            RolloutDocument([], [CanaryState("try", "policy even", None, 50.0, state, None, why, *arms)], [], 0)
+        )
+        for state, why, *arms in seen
+    ]
+    [canary] = msgspec.json.decode(merge_rollout(bodies[0], bodies[1:], 0, ""), type=RolloutDocument).canaries
+    assert canary.why == shown
+
+
 def test_workers_show_one_rollout(start_process: Start, tmp_path: Path) -> None:
     rollout = tmp_path / "rollout.yaml"
     rollout.write_text(
