@@ -28,7 +28,7 @@ from osml_serving.rollout.rollout import Assigned
 from osml_serving.runtime import Runtime
 from osml_serving.view import interval
 from osml_serving.view.event_stream import frame
-from osml_serving.view.happenings import make_seen
+from osml_serving.view.happenings import FAILED, make_seen
 
 MAX_REASONS_LOGGED = 8
 _body = Body(Observation, "invalid_observation", "an observation")
@@ -209,7 +209,10 @@ def _report(runtime: Runtime, assigned: Assigned, decision: Decision, duration_m
     summary = interval.make_summary(observation, decision, newest, group, canary)
     seconds = runtime.history.counted_s(decision.node, summary.interval_s)
     missed, unmeasured = summary.violations > 0, summary.unmeasured > 0
-    runtime.rollout.count(choice, decision.node, seconds, missed=missed, unmeasured=unmeasured, e_s=newest.e_s)
+    unapplied = observation.outcome is not None and observation.outcome.status in FAILED
+    runtime.rollout.count(
+        choice, decision.node, seconds, missed=missed, unmeasured=unmeasured, unapplied=unapplied, e_s=newest.e_s
+    )
     runtime.metrics.node(seconds, missed=missed, unmeasured=unmeasured, infeasible=summary.infeasible)
     seen = make_seen(observation, decision, newest, canary, instead=instead)
     if not runtime.history.append(encoded, now, summary, seen):

@@ -1,9 +1,10 @@
 """Whether a canary is worse than the nodes beside it: one figure a node, Welch's interval, looks that are counted.
 
 Figures are of a window of WINDOW_S: a canary that turns bad later is not hidden behind good weeks. Only a window in
-which it was not yet time for a look goes on for longer. Within it, looks come when the time of the canary's nodes has doubled, at least every LOOK_S, and at its end. Look number k, over
-all windows, has 6/(pi k)^2 of the error that the confidence allows (these parts add up to 1): who looks all the time
-would find a difference at last, where there is none.
+which it was not yet time for a look goes on for longer. Within it, looks come when the time of the canary's nodes has
+doubled, at least every LOOK_S, and at its end. Look number k, over all windows, has 6/(pi k)^2 of the error that the
+confidence allows (these parts add up to 1): who looks all the time would find a difference at last, where there is
+none.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ class NodeTally:
 
     `judged_s`: time in which it is known whether all targets were met. `unmeasured_s`: time without the latency of some
     service. The latter is judged, too: a service that is starved so far that it tells nothing has missed no target.
+
+    `blank_s`: that, and time after decisions that the agent refused or could not apply. What is measured then is of
+    another allocation.
     """
 
     arm: Arm
@@ -46,6 +50,7 @@ class NodeTally:
     judged_s: float = 0.0
     missed_s: float = 0.0
     unmeasured_s: float = 0.0
+    blank_s: float = 0.0
     e_s_s: float = 0.0
     e_s_seconds: float = 0.0
     decisions: int = 0
@@ -105,7 +110,15 @@ class Tally:
     began_s: float | None = None
 
     def add(
-        self, node: str, arm: Arm, interval_s: float, *, missed: bool, e_s: float | None, unmeasured: bool = False
+        self,
+        node: str,
+        arm: Arm,
+        interval_s: float,
+        *,
+        missed: bool,
+        e_s: float | None,
+        unmeasured: bool = False,
+        unapplied: bool = False,
     ) -> None:
         """Count an interval. What a node shows in its first seconds is still of the policy before."""
         tally = self._node(node, arm)
@@ -119,6 +132,7 @@ class Tally:
         tally.missed_s += interval_s if missed else 0.0
         tally.judged_s += interval_s if missed or not unmeasured else 0.0
         tally.unmeasured_s += interval_s if unmeasured else 0.0
+        tally.blank_s += interval_s if unmeasured or unapplied else 0.0
         if e_s is not None:
             tally.e_s_s += interval_s * e_s
             tally.e_s_seconds += interval_s
@@ -222,7 +236,7 @@ class Tally:
     def _pairs(self) -> list[_Compared]:
         measures = (
             ("the share of time with a missed target", self._missed, self.limits.missed),
-            ("the share of time without a measured latency", self._unmeasured, self.limits.missed),
+            ("the share of time without a measured latency or an applied decision", self._blank, self.limits.missed),
             ("E_S", self._e_s, self.limits.e_s),
         )
         return [_Compared(name, of("canary"), of("others"), margin) for name, of, margin in measures]
@@ -251,6 +265,9 @@ class Tally:
 
     def _unmeasured(self, arm: Arm) -> list[float]:
         return [one.unmeasured_s / one.seconds for one in self.nodes.values() if one.arm == arm and one.seconds > 0]
+
+    def _blank(self, arm: Arm) -> list[float]:
+        return [one.blank_s / one.seconds for one in self.nodes.values() if one.arm == arm and one.seconds > 0]
 
     def _e_s(self, arm: Arm) -> list[float]:
         return [one.e_s_s / one.e_s_seconds for one in self.nodes.values() if one.arm == arm and one.e_s_seconds > 0]

@@ -158,7 +158,15 @@ class Rollout:
         return Assigned(msgspec.structs.replace(given, policy=group.policy), rest, None)
 
     def count(
-        self, choice: Choice, node: str, seconds: float, *, missed: bool, unmeasured: bool, e_s: float | None
+        self,
+        choice: Choice,
+        node: str,
+        seconds: float,
+        *,
+        missed: bool,
+        unmeasured: bool,
+        unapplied: bool,
+        e_s: float | None,
     ) -> None:
         """Count what an observation says of the decision before it, and the seconds that it stands for.
 
@@ -172,7 +180,9 @@ class Rollout:
             self._decided.clear()
         self._decided[node] = choice.arms
         for name, arm in before:
-            self._tally(name).add(node, arm, seconds, missed=missed, e_s=e_s, unmeasured=unmeasured)
+            self._tally(name).add(
+                node, arm, seconds, missed=missed, e_s=e_s, unmeasured=unmeasured, unapplied=unapplied
+            )
         for name in self._tallies.keys() - {name for name, _arm in before}:
             self._tallies[name].add_away(node, seconds)
         for name, arm in choice.arms:

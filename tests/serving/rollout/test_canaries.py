@@ -16,7 +16,7 @@ from osml_serving.rollout.canary_models import CanaryModels
 from osml_serving.shadow.messages import Shadowed
 
 from osml.base.failure import InputError
-from osml.domain import Decision, Latency, Observation
+from osml.domain import Decision, Latency, Observation, Outcome
 from osml.experiences.outcome import CanaryReturn
 from osml.predictors import models_folder
 from tests.kit.server import UNSENDABLE, InProcess, Refused
@@ -390,6 +390,31 @@ def test_an_observation_counts_for_who_decided_before_it(serve, tmp_path):
     figures = canary(server)["canary"]
     assert figures["missed"] == 1.0
     assert figures["seconds"] == pytest.approx(21 * EXAMPLE.interval_s)
+
+
+@pytest.mark.parametrize("others", ["applied", "refused"])
+def test_a_canary_whose_decisions_every_agent_refuses_returns(serve, tmp_path, others):
+    file = write(tmp_path, tries="policy: greedy")
+    file.write_text(file.read_text().replace("percent: 100", "percent: 50"))
+    server = serve(rollout=file)
+    fails_at(server, lambda _seq: False)
+    arms: set[bool] = set()
+    for node in (f"edge-{number}" for number in range(16)):
+        outcome = None
+        for seq in range(40):
+            decided = server.post(on(node, seq, outcome=outcome, **latencies(0.5))).json()
+            chosen = server.client.get(f"/v1/nodes/{node}/rollout").json()["canary"] == "try"
+            outcome = Outcome(decided["seq"], "refused" if chosen else others, "above its limit")
+            arms.add(chosen)
+    assert arms == {True, False}
+    tend(server)
+    found = canary(server)
+    assert found["state"] == ("returned" if others == "applied" else "runs")
+    assert found["canary"]["failures"] == 0, "policies and agents come to terms by refusals"
+    assert (
+        others == "refused"
+        or "the share of time without a measured latency or an applied decision is 0.975" in found["why"]
+    )
 
 
 def settling(folder: Path, intervals: int) -> Path:

@@ -98,6 +98,22 @@ def test_a_canary_that_makes_services_fall_silent_is_worse():
     assert tally.figures("others").unmeasured == 0.0
 
 
+@pytest.mark.parametrize(("of_the_others", "worse"), [(60, False), (5, True)])
+def test_a_canary_whose_decisions_are_not_applied_is_worse(of_the_others, worse):
+    """Its agents keep the allocation of before, which meets all targets."""
+    tally = Tally(LIMITS)
+    for k in range(12):
+        arm = "canary" if k < 6 else "others"
+        for second in range(120):
+            unapplied = second % 60 < (60 if arm == "canary" else of_the_others)
+            tally.add(f"n{k}", arm, 60.0, missed=False, e_s=0.1, unapplied=unapplied)
+    verdict = tally.verdict()
+    assert (verdict is not None) == worse
+    assert not worse or "without a measured latency or an applied decision is 1.000 on its nodes and 0.083 on" in (
+        verdict or ""
+    )
+
+
 def test_time_without_a_latency_hides_no_missed_target():
     tally = Tally(LIMITS)
     for second in range(100):
