@@ -35,5 +35,6 @@ def open_canary_models(like: Decider, folder: Path, log: Log) -> CanaryModels:
     if not shelf.in_use():
         raise Failure(f"models of {folder}: there are none, expected a model folder with a manifest")
     decider = installed_decider(like.default_policy, like.seed, shelf, like.policies)
+    decider.unavailable.update(like.unavailable)  # with the true reasons
     decider.discarded = like.discarded
     return CanaryModels(decider, shelf)

@@ -135,10 +135,15 @@ def _wrong(plan: Plan, decider: Decider) -> str | None:
 
 def _without_models(plan: Plan, canary: Canary, decider: Decider) -> str | None:
     """A policy that may decide for the canary's nodes, and that does not decide with models of the server."""
+    named = policies_of(plan, canary, decider.default_policy)
+    return next((policy for policy in named if policy in decider.slow or not decider.takes_models(policy)), None)
+
+
+def policies_of(plan: Plan, canary: Canary, default_policy: str) -> list[str]:
+    """Policies that may decide for the canary's nodes: its own, or those of its groups."""
     deciding = [canary.policy]
     if canary.policy is None:
         deciding = [group.policy for group in plan.groups if canary.group in (None, group.name)]
         if canary.group is None:
             deciding.append(None)  # nodes of no group
-    named = [policy or decider.default_policy for policy in deciding]
-    return next((policy for policy in named if policy in decider.slow or not decider.takes_models(policy)), None)
+    return list(dict.fromkeys(policy or default_policy for policy in deciding))

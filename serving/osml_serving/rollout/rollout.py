@@ -22,7 +22,7 @@ from osml_serving.log import Log
 from osml_serving.rollout.canary_models import CanaryModels
 from osml_serving.rollout.choice import Choice, choose
 from osml_serving.rollout.judge import LEAST_NODES, Arm, ArmFigures, Tally
-from osml_serving.rollout.plan import Canary, Limits, Plan, read_plan
+from osml_serving.rollout.plan import Canary, Limits, Plan, policies_of, read_plan
 from osml_serving.rollout.returns import Returns
 from osml_serving.view.explain import ModelInUse
 
@@ -139,10 +139,10 @@ class Rollout:
             choice = choose(self._plan, key[0], {*self._returns.known, *self._waiting()}, names_policy=key[1])
             self._choices[key] = choice
         canary = choice.canary
-        if canary is None or (canary.policy is not None and not self._decides(canary.policy)):
+        policy = choice.policy if given.policy is None else given.policy
+        if canary is None or (policy is not None and not self._decides(policy)):
             return self.without_canary(given, choice)
         models = self._models.get(canary.name)
-        policy = choice.policy if given.policy is None else given.policy
         seen = msgspec.structs.replace(given, policy=policy)
         return Assigned(seen, choice, None if models is None else models.decider)
 
@@ -314,10 +314,12 @@ class Rollout:
         self._log.event("info", "canary", f"canary '{canary.name}' decides with {canary.what}")
 
     def _opened(self, canary: Canary, folder: Path) -> tuple[CanaryModels | None, str]:
-        """The models, warm; or why they can't be used. Blocks."""
+        """The models, warm; or why they can't be used. A policy that is not available says nothing of them. Blocks."""
         try:
             models = self._open_models(folder)
-            models.decider(msgspec.structs.replace(EXAMPLE, policy=canary.policy))
+            for policy in policies_of(self._plan, canary, self._decider.default_policy):
+                if policy not in self._decider.unavailable:
+                    models.decider(msgspec.structs.replace(EXAMPLE, policy=policy))
         except (Failure, ApiError, PolicyFailedError) as error:
             return None, str(error)
         except Exception as error:  # models from outside can be wrong in any way

@@ -1,6 +1,7 @@
 """Canaries in a server: who gets them, who falls back, and that a return lasts and reaches the other replicas."""
 
 import hashlib
+import io
 import json
 import shutil
 import threading
@@ -11,15 +12,17 @@ from pathlib import Path
 import httpx
 import msgspec
 import pytest
+from osml_serving.decider import Decider, installed_decider
 from osml_serving.example import EXAMPLE
-from osml_serving.rollout.canary_models import CanaryModels
+from osml_serving.log import Log
+from osml_serving.rollout.canary_models import CanaryModels, open_canary_models
 from osml_serving.shadow.messages import Shadowed
 
 from osml.base.failure import InputError
 from osml.domain import Decision, Latency, Observation, Outcome
 from osml.experiences.outcome import CanaryReturn
 from osml.predictors import models_folder
-from tests.kit.server import UNSENDABLE, InProcess, Refused
+from tests.kit.server import UNSENDABLE, InProcess, Refused, decide
 
 JSON = {"content-type": "application/json"}
 PLAN = """
@@ -122,6 +125,61 @@ def test_a_policy_that_is_withdrawn_later_costs_nobody_a_decision(serve, tmp_pat
     assert "is not available: a library is missing" in canary(server)["why"]
     server.runtime.rollout.reload()
     assert b"the rollout file was not reloaded" in server.log.getvalue(), "a new plan may not name it any more"
+
+
+def write_models_for_greedy(folder: Path) -> Path:
+    """A canary of models for nodes whose group has the policy `greedy`."""
+    file = write(folder, tries="group: edge\n    models: /next")
+    file.write_text(file.read_text().replace('"]}', '"], policy: greedy}'))
+    return file
+
+
+def with_models(server: InProcess, folder: Path, asked: list[str | None]) -> None:
+    """Take up the canary of models; its policies decide as `turns` does, `asked` gets what decides with the models."""
+
+    def decided(observation: Observation, **_given: object) -> Decision:
+        asked.append(observation.policy)
+        return decide(msgspec.structs.replace(observation, policy="turns"))
+
+    like = server.runtime.decider
+    models = Decider(decided, like.policies, Refused, like.default_policy, 0)
+    models.unavailable.update(like.unavailable)
+    server.runtime.rollout._open_models = lambda _folder: CanaryModels(models, server.runtime.shelf)
+    like.takes_models = lambda policy: policy == "greedy"
+    write_models_for_greedy(folder)
+    server.runtime.rollout.reload()
+
+
+def test_models_do_not_return_for_a_policy_that_is_not_available(serve, tmp_path):
+    (tmp_path / "rollout.yaml").write_text("schema: osml/rollout/v1")
+    server = serve(rollout=tmp_path / "rollout.yaml")
+    asked: list[str | None] = []
+    with_models(server, tmp_path, asked)
+    server.runtime.decider.withdraw("greedy", "a library is missing")
+    tend(server)
+    for seq in range(3):
+        for node in ("edge-1", "edge-2"):
+            assert server.post(on(node, seq)).json()["policy"] == "turns"
+    tend(server)
+    assert (canary(server)["state"], canary(server)["canary"]["failures"], asked) == ("runs", 0, [])
+    assert b"group 'edge' names policy 'greedy', which is not available" in server.log.getvalue()
+
+
+def test_models_are_tried_with_the_policies_of_their_nodes(serve, tmp_path):
+    (tmp_path / "rollout.yaml").write_text("schema: osml/rollout/v1")
+    server = serve(rollout=tmp_path / "rollout.yaml")
+    asked: list[str | None] = []
+    with_models(server, tmp_path, asked)
+    tend(server)
+    assert (canary(server)["state"], asked) == ("runs", ["greedy"]), "the default policy takes no models"
+
+
+def test_policies_with_models_say_the_true_reason_why_they_do_not_decide():
+    like = installed_decider("osml", 0, allowed=["osml", "even"])
+    like.withdraw("even", "a library is missing")
+    opened = open_canary_models(like, models_folder(), Log("json", "error", io.BytesIO()))
+    assert opened.decider.unavailable["even"] == "a library is missing"
+    assert opened.decider.unavailable["clite"] == "the operator does not allow it (--policies)"
 
 
 def test_a_changed_file_is_taken_up_and_a_wrong_one_changes_nothing(serve, tmp_path):
