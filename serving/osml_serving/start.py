@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Collection, Sequence
 
 from osml.base.failure import InputError
@@ -16,6 +17,7 @@ from osml_serving.settings import Settings
 
 def start(settings: Settings, place: Place | None = None) -> None:
     """Serve until told to stop; `place` is that of a worker. Raises Failure."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it serves: it reads all files anyway
     log = Log(settings.log_format, settings.log_level)
     shelf = make_shelf(settings, log)
     decider = installed_decider(settings.policy, settings.seed, shelf, settings.allowed_policies)

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -85,9 +86,13 @@ class Supervisor:
         self._wake.set()
 
     def _told_to_stop(self) -> bool:
-        """Pass on what asks to reload. True after a signal to stop."""
+        """Pass on what asks to reload. True after a signal to stop.
+
+        A worker without its socket starts: it has no handler yet, and reads all files anyway.
+        """
         while self._signals and self._signals[0] == signal.SIGHUP:
-            self._send(self._signals.pop(0))
+            serving = [worker for worker in self._workers if socket_of(self._folder, worker.number).exists()]
+            self._send(self._signals.pop(0), serving)
         return bool(self._signals)
 
     def _tend(self, worker: _Worker) -> None:
@@ -176,10 +181,10 @@ class Supervisor:
             process.kill()
             process.wait()
 
-    def _alive(self) -> list[subprocess.Popen[bytes]]:
-        processes = [worker.process for worker in self._workers]
+    def _alive(self, workers: Sequence[_Worker] | None = None) -> list[subprocess.Popen[bytes]]:
+        processes = [worker.process for worker in (self._workers if workers is None else workers)]
         return [process for process in processes if process is not None and process.poll() is None]
 
-    def _send(self, number: int) -> None:
-        for process in self._alive():
+    def _send(self, number: int, workers: Sequence[_Worker] | None = None) -> None:
+        for process in self._alive(workers):
             process.send_signal(number)

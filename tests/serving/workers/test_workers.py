@@ -202,6 +202,42 @@ def test_a_stop_ends_all_workers(served: Process) -> None:
         get(served, "/healthz")
 
 
+def test_a_reload_that_comes_too_early_ends_no_worker(tmp_path: Path) -> None:
+    server = Process(tmp_path, free_port(), "--workers", "2", "--store", "none", "--policies", "osml")
+    try:
+        assert wait_for(lambda: len(pids(server)) > 0)
+        before = pids(server)
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_ready()
+        assert set(before) <= set(pids(server))
+    finally:
+        server.stop()
+
+
+SLOW_START = """
+import pathlib, time
+from osml_serving import start
+real = start.make_shelf
+def make_shelf(*given):
+    pathlib.Path({marker!r}).touch()
+    time.sleep(2)
+    return real(*given)
+start.make_shelf = make_shelf
+"""
+
+
+def test_a_reload_that_comes_too_early_ends_no_server(tmp_path: Path) -> None:
+    marker = tmp_path / "starts"
+    before = SLOW_START.format(marker=str(marker))
+    server = Process(tmp_path, free_port(), "--store", "none", "--policies", "osml", before=before)
+    try:
+        assert wait_for(marker.exists)
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_ready()
+    finally:
+        server.stop()
+
+
 def test_workers_whose_parent_is_killed_end(served: Process) -> None:
     children = pids(served)
     served.process.kill()
