@@ -24,7 +24,7 @@ from osml_serving.runtime import make_runtime
 from osml_serving.settings import load_settings
 from osml_serving.slow import policy_process
 from osml_serving.slow.policy_process import PolicyProcess
-from osml_serving.slow.replies import Started
+from osml_serving.slow.replies import Reply, Started
 from starlette.testclient import TestClient
 
 from osml.base.failure import InputError
@@ -293,17 +293,51 @@ def test_a_process_that_hangs_is_replaced(stubborn, monkeypatch):
     monkeypatch.setattr(policy_process, "RESTART_S", 0.0)
 
     async def scenario():
-        process = stubborn(5.0)
+        process = stubborn(1.0)
         process.start()
         await process.settled.wait()
-        with pytest.raises(Exception, match="its process ended"):
+        with pytest.raises(ApiError, match="did not decide within 1 s"):
             await process.decide(EXAMPLE, lambda _: None)
+        await asyncio.sleep(0.5)  # who comes now still waits when twice the deadline is over
+        with pytest.raises(Exception, match="its process ended"):
+            await process.decide(msgspec.structs.replace(EXAMPLE, node="another"), lambda _: None)
         async with asyncio.timeout(20):
             while not process.ready.is_set():
                 await asyncio.sleep(0.02)
         await process.stop()
 
     asyncio.run(scenario())
+
+
+ANSWERS_LATE = """
+import sys, time
+print('{"fault":null}', flush=True)
+for line in sys.stdin:
+    time.sleep(0.5)
+    print(sys.argv[1], flush=True)
+"""
+
+
+def test_a_deadline_may_be_longer_than_others_take_to_hang(stubborn, monkeypatch):
+    monkeypatch.setattr(policy_process, "STUCK_S", 0.1)
+    decision = decide(EXAMPLE)
+
+    async def begin(_self):
+        reply = msgspec.json.encode(Reply(0.0, decision)).decode()
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", ANSWERS_LATE, reply), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+
+    async def scenario():
+        process = stubborn(30.0)
+        process.start()
+        await process.settled.wait()
+        decided = await process.decide(EXAMPLE, lambda _: None)
+        await process.stop()
+        return decided
+
+    monkeypatch.setattr(PolicyProcess, "_begin", begin)
+    assert asyncio.run(scenario()) == decision
 
 
 SAYS = "import os, sys, time\nwhile not os.path.exists({gate!r}): time.sleep(0.05)\nprint({line!r}, flush=True)"

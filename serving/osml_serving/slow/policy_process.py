@@ -20,7 +20,7 @@ from osml_serving.log import Log
 from osml_serving.slow.replies import Reply, Started
 
 START_S = 120.0
-STUCK_S = 30.0  # a policy that takes longer never answers: its process is replaced
+STUCK_S = 30.0  # a policy that takes longer, and twice its deadline, never answers: its process is replaced
 RESTART_S = 2.0
 MAX_WAITING = 64
 LINE = 16 * 2**20  # bytes of a reply
@@ -172,7 +172,7 @@ class PolicyProcess:
             if job.answer.done():  # its deadline has passed
                 continue
             try:
-                reply = await _ask(process, job.line)
+                reply = await _ask(process, job.line, max(STUCK_S, 2 * self.deadline_s))
             except (_GoneError, asyncio.CancelledError):
                 if not job.answer.done():
                     job.answer.set_result(Reply(0.0, failed=ENDED))
@@ -182,11 +182,11 @@ class PolicyProcess:
                 job.answer.set_result(reply)
 
 
-async def _ask(process: asyncio.subprocess.Process, line: bytes) -> Reply:
+async def _ask(process: asyncio.subprocess.Process, line: bytes, within_s: float) -> Reply:
     assert process.stdin is not None  # noqa: S101 - a pipe was asked for
     try:
         process.stdin.write(line)
-        return msgspec.json.decode(await _line_of(process, STUCK_S), type=Reply)
+        return msgspec.json.decode(await _line_of(process, within_s), type=Reply)
     except (OSError, RuntimeError, msgspec.MsgspecError) as error:  # RuntimeError: a closed pipe of uvloop
         raise _GoneError(f"took no observation: {error}") from None
 
