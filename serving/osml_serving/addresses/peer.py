@@ -42,17 +42,19 @@ def parse(text: str) -> Wanted:
     return Wanted(found["scheme"], found["host"], int(found["port"]), every=found["dns"] is not None)
 
 
-async def addresses_of(wanted: Wanted) -> list[Address]:
-    """The servers that an entry stands for, now; none where its name is not known."""
+def address_by_name(wanted: Wanted) -> Address:
+    """The server that has the name or the socket of an entry."""
     if wanted.socket is not None:
-        return [Address("http://localhost", socket=wanted.socket)]
+        return Address("http://localhost", socket=wanted.socket)
+    return Address(f"{wanted.scheme}://{wanted.host}:{wanted.port}")
+
+
+async def addresses_of(wanted: Wanted) -> list[Address]:
+    """The servers that an entry stands for, now. Raises OSError where nobody knows its name."""
     if not wanted.every:
-        return [Address(f"{wanted.scheme}://{wanted.host}:{wanted.port}")]
+        return [address_by_name(wanted)]
     loop = asyncio.get_running_loop()
-    try:
-        found = await loop.getaddrinfo(wanted.host, wanted.port, type=socket.SOCK_STREAM)
-    except OSError:
-        return []
+    found = await loop.getaddrinfo(wanted.host, wanted.port, type=socket.SOCK_STREAM)
     hosts = sorted({str(address[0]) for *_, address in found})
     return [Address(f"{wanted.scheme}://{_bracketed(host)}:{wanted.port}", wanted.host) for host in hosts]
 

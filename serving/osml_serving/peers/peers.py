@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 import ssl
 import time
@@ -12,7 +13,7 @@ from typing import NamedTuple
 import httpx
 import msgspec
 
-from osml_serving.addresses.peer import Address, Wanted, addresses_of
+from osml_serving.addresses.peer import Address, Wanted, address_by_name, addresses_of
 from osml_serving.errors import ErrorEnvelope
 from osml_serving.log import Log
 from osml_serving.view.broker import MAX_VIEWERS
@@ -67,8 +68,9 @@ class Peers:
         self._tls = tls
         self._wanted = list(wanted)
         self._log = log
-        self._addresses: list[Address] = []
-        self._looked_s = -LOOK_S
+        self._known: dict[Wanted, list[Address]] = {}
+        self._looked_s = -math.inf
+        self._looking = asyncio.Lock()
         self._clients: dict[tuple[str | None, bool], httpx.AsyncClient] = {}
         self._silent: set[Address] = set()
 
@@ -119,12 +121,22 @@ class Peers:
         self._clients.clear()
 
     async def _look(self) -> list[Address]:
-        now_s = time.monotonic()
-        if now_s - self._looked_s >= LOOK_S:
-            self._looked_s = now_s
-            found = await asyncio.gather(*(addresses_of(one) for one in self._wanted))
-            self._addresses = [address for group in found for address in group]
-        return self._addresses
+        async with self._looking:  # who comes during the first look has no addresses without it
+            if time.monotonic() - self._looked_s >= LOOK_S:
+                found = await asyncio.gather(*map(self._resolved, self._wanted))
+                self._known = dict(zip(self._wanted, found, strict=True))
+                self._looked_s = time.monotonic()
+        addresses = [address for group in self._known.values() for address in group]
+        self._silent.intersection_update(addresses)
+        return addresses
+
+    async def _resolved(self, wanted: Wanted) -> list[Address]:
+        """The addresses of an entry. While nobody knows its name: those of before, else the name, which is silent."""
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                return await addresses_of(wanted)
+        except (OSError, TimeoutError):
+            return self._known.get(wanted) or [address_by_name(wanted)]
 
     async def _ask(self, address: Address, target: str, authorization: bytes | None) -> Told:
         try:

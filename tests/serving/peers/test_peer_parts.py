@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import socket
 from typing import Any
 
 import msgspec
 import pytest
 from osml_serving.addresses.peer import Address, addresses_of, parse
 from osml_serving.api.messages import FleetEvents, NodeList
+from osml_serving.log import Log
 from osml_serving.peers.merge import merge_events, merge_nodes
+from osml_serving.peers.peers import Peers, Told
 from osml_serving.settings import load_settings
 from osml_serving.view.happenings import Event
 from osml_serving.view.interval import NodeSummary
@@ -91,12 +95,73 @@ def test_a_name_stands_for_all_of_its_addresses(monkeypatch: pytest.MonkeyPatch)
     assert found("unix:/run/x.sock") == [Address("http://localhost", socket="/run/x.sock")]
 
 
-def test_a_name_that_nobody_knows_is_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def getaddrinfo(_loop: Any, *_args: Any, **_kwargs: Any) -> Any:
-        raise OSError("unknown")
+class Names:
+    """A resolver: `known` addresses of every name, or an error; each answer takes `takes_s`."""
 
-    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", getaddrinfo)
-    assert found("dns+http://nowhere:80") == []
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.known: list[str] | None = None
+        self.takes_s = 0.0
+
+        async def getaddrinfo(_loop: Any, _host: Any, _port: Any, **_kwargs: Any) -> Any:
+            await asyncio.sleep(self.takes_s)
+            if self.known is None:
+                raise socket.gaierror(-2, "nobody knows this name")
+            return [(0, 0, 0, "", (address, 80)) for address in self.known]
+
+        async def told(peers: Peers, address: Address, _target: str, _authorization: object) -> Told:
+            if address.host is None:
+                await peers.client(address).get(address.url)  # asks the resolver again
+            return Told(address, 200, b"{}")
+
+        monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", getaddrinfo)
+        monkeypatch.setattr(Peers, "_told", told)
+        monkeypatch.setattr("osml_serving.peers.peers.LOOK_S", 0.0)
+
+
+def peers_of(text: str, log: io.BytesIO, timeout_s: float = 20.0) -> Peers:
+    return Peers([parse(text)], Log("text", "info", log), timeout_s)
+
+
+async def asked(peers: Peers) -> list[tuple[str, bool]]:
+    """Who was asked, and who answered."""
+    found = await peers.ask("/v1/nodes", None)
+    peers.note(found)
+    return [(one.address.url, one.fault is None) for one in found]
+
+
+def test_a_name_that_nobody_knows_is_a_silent_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    names, log = Names(monkeypatch), io.BytesIO()
+
+    async def scenario() -> None:
+        peers = peers_of("dns+http://nowhere:80", log)
+        for _ in range(2):
+            assert await asked(peers) == [("http://nowhere:80", False)]
+        names.known = ["10.0.0.2", "10.0.0.3"]
+        all_answer = [("http://10.0.0.2:80", True), ("http://10.0.0.3:80", True)]
+        assert await asked(peers) == all_answer
+        names.known = None
+        assert await asked(peers) == all_answer, "the servers of before are still there"
+        await peers.close()
+
+    asyncio.run(scenario())
+    assert log.getvalue().count(b"server http://nowhere:80 does not answer: [Errno -2] nobody knows this name") == 1
+
+
+def test_who_asks_during_the_first_look_at_a_name_gets_all_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = Names(monkeypatch)
+    names.known, names.takes_s = ["10.0.0.2"], 0.2
+
+    async def scenario() -> None:
+        peers = peers_of("dns+http://servers:80", io.BytesIO())
+        for found in await asyncio.gather(asked(peers), asked(peers)):
+            assert found == [("http://10.0.0.2:80", True)]
+        names.takes_s = 3600.0
+        peers.timeout_s = 0.1
+        async with asyncio.timeout(20):
+            assert await asked(peers) == [("http://10.0.0.2:80", True)], "a resolver that hangs takes nobody away"
+        await peers.close()
+
+    asyncio.run(scenario())
 
 
 def test_a_server_that_cannot_be_read_takes_no_other_away() -> None:
