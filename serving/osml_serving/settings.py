@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from osml.base.failure import InputError
@@ -129,6 +129,12 @@ class Settings(BaseSettings):
     def wanted_peers(self) -> list[Wanted]:
         """The other servers. Raises ValueError for an entry that is no address."""
         return [parse(one) for one in _names(self.peers or "")]
+
+    @field_validator("models", "datasets", "rollout", "twins", mode="before")
+    @classmethod
+    def _without_a_name(cls, value: object) -> object:
+        """An empty variable names nothing. Without this it would be the current folder."""
+        return None if value == "" else value
 
     @model_validator(mode="after")
     def _addresses(self) -> Self:

@@ -56,6 +56,23 @@ def test_a_model_folder_that_cannot_be_used_is_one_sentence(tmp_path, name, word
     )
 
 
+@pytest.mark.parametrize("field", ["models", "datasets", "rollout", "twins"])
+def test_an_empty_variable_is_not_the_current_folder(monkeypatch, field):
+    monkeypatch.setenv(f"OSML_{field.upper()}", "")
+    assert getattr(load_settings({}), field) is None
+
+
+def test_empty_variables_of_guards_allow_nothing(monkeypatch):
+    for name in ("token_file", "tls_client_ca", "policies"):
+        monkeypatch.setenv(f"OSML_{name.upper()}", "")
+    with pytest.raises(InputError, match="--tls-client-ca needs TLS"):
+        load_settings({})
+    monkeypatch.delenv("OSML_TLS_CLIENT_CA")
+    settings = load_settings({})
+    assert settings.allowed_policies == []
+    assert settings.token_file is not None, "a server that reads no tokens from it does not start"
+
+
 def test_every_field_explains_itself():
     for name, field in Settings.model_fields.items():
         assert field.description, name
