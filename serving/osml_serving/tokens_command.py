@@ -131,6 +131,7 @@ def _edited(file: Path) -> Generator[tuple[list[TokenLine], list[str]]]:
 
     Two that write at once wait for each other; comments stay.
     """
+    file = Path(os.path.realpath(file))  # through a link, the server's file: no other takes its place, or its lock
     if not file.parent.is_dir():
         raise InputError(f"--file is {file}, and {file.parent} is no folder; make it, or name another file")
     with (file.parent / f".{file.name}.lock").open("w") as lock:

@@ -67,6 +67,18 @@ def test_tokens_are_listed_and_revoked_and_other_lines_stay(tmp_path):
     assert "has no token 'prometheus'" in str(run(file, "revoke", "prometheus").exception)
 
 
+def test_a_link_is_followed_to_the_file_that_the_server_reads(tmp_path):
+    file, link = tmp_path / "secrets" / "tokens", tmp_path / "tokens"
+    file.parent.mkdir()
+    link.symlink_to(file)
+    tokens = [create(path, "--node", "node-17", "--name", path.parent.name[:7]) for path in (file, link)]
+    assert all(read_tokens(file).grant_of(token) is not None for token in tokens)
+    assert run(link, "revoke", "secrets").exit_code == 0
+    assert [read_tokens(file).grant_of(token) is None for token in tokens] == [True, False]
+    assert link.is_symlink()
+    assert not list(tmp_path.glob(".tokens*")), "the lock is beside the file: who edits it by its own name waits"
+
+
 def test_a_token_expires(tmp_path):
     file = tmp_path / "tokens"
     token = create(file, "--node", "a", "--days", "0.0001")  # nine seconds
