@@ -105,12 +105,16 @@ class Store:
     def prune(self, now_s: float) -> int:
         """Delete what is too old and too much; returns how many went. Raises SQLAlchemyError.
 
-        Too much: the oldest of the nodes that have most, so that one node can't drive out what others reported.
+        Too much: the oldest of the nodes that have most, so that one node can't drive out what others reported. Where
+        there is not one row for each node, the newest of all stay.
         """
         with self._engine.begin() as connection:
             gone = connection.execute(delete(EXPERIENCES).where(COLUMNS.received_s < now_s - self._age_s)).rowcount
             counts = connection.execute(select(COLUMNS.node, func.count()).group_by(COLUMNS.node)).all()
             share = fair_share([count for _, count in counts], self._rows)
+            if share == 0:  # more nodes than rows
+                last = select(COLUMNS.id).order_by(COLUMNS.id.desc()).offset(self._rows).limit(1).scalar_subquery()
+                return gone + connection.execute(delete(EXPERIENCES).where(COLUMNS.id <= last)).rowcount
             for node, count in counts:
                 if count <= share:
                     continue
@@ -136,14 +140,6 @@ class Store:
             return 0.0
         believed_s, monotonic_s = self._began
         return min(time.time(), believed_s + time.monotonic() - monotonic_s)
-
-    def count(self) -> int:
-        """Rows in the store. Raises StoreError."""
-        try:
-            with self._engine.begin() as connection:
-                return connection.execute(select(func.count()).select_from(EXPERIENCES)).scalar_one()
-        except SQLAlchemyError as error:
-            raise self._failed(error) from None
 
     def newest(self, node: str, limit: int) -> Newest:
         """A node's newest experiences; rows that can't be read are left out and counted. Raises StoreError."""
