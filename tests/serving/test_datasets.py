@@ -324,6 +324,51 @@ def test_the_event_loop_goes_on_while_a_package_is_removed(tmp_path, monkeypatch
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json"]
 
 
+def test_a_refused_package_stays_until_its_record_is_written(tmp_path, monkeypatch):
+    """The disk is full for a moment. Without the package, the next check would find that it is missing."""
+    (tmp_path / ".incoming-x").write_bytes(b"x")
+    identity, real = "0" * 64, dataset_shelf.DatasetShelf._write
+    full = [True]
+
+    async def check(_shelf, package: Path) -> dict:
+        finding = "of the package" if package.exists() else "the package is missing"
+        return {"accepted": False, "rows": None, "runs": None, "findings": [{"severity": "error", "message": finding}]}
+
+    def write(shelf, record) -> None:
+        if record.state == "refused" and full.pop():
+            raise OSError(28, "No space left on device")
+        real(shelf, record)
+
+    monkeypatch.setattr(dataset_shelf.DatasetShelf, "_check_in_scratch", check)
+    monkeypatch.setattr(dataset_shelf.DatasetShelf, "_write", write)
+
+    async def hand_in() -> list[str]:
+        shelf = dataset_shelf.DatasetShelf(tmp_path, Log("text", "error"))
+        await shelf.take(tmp_path / ".incoming-x", identity, 1)
+        while full:
+            await asyncio.sleep(0.01)
+        full.append(False)
+        await shelf.stop()
+        again = dataset_shelf.DatasetShelf(tmp_path, Log("text", "error"))
+        await again.start()
+        while (found := again.find(identity)) is None or found.state == "checking":
+            await asyncio.sleep(0.01)
+        await again.stop()
+        return [one["message"] for one in found.findings]
+
+    assert asyncio.run(asyncio.wait_for(hand_in(), 20)) == ["of the package"]
+    assert not list(tmp_path.glob("*.tar"))
+
+
+def test_a_refused_package_that_a_stop_left_is_removed(tmp_path):
+    shelf = dataset_shelf.DatasetShelf(tmp_path, Log("text", "error"))
+    for letter, state in (("a", "refused"), ("b", "failed"), ("c", "accepted"), ("d", "checking")):
+        (tmp_path / f"{letter * 64}.tar").write_bytes(b"x")
+        shelf._write(dataset_shelf.DatasetRecord(letter * 64, state, 1, time.time()))
+    shelf._tidy()
+    assert {package.name[0] for package in tmp_path.glob("*.tar")} == {"c", "d"}
+
+
 def test_a_package_is_kept_outside_the_event_loop_and_once_though_it_comes_twice(tmp_path, monkeypatch):
     real, threads, begun = dataset_shelf.DatasetShelf.records, [], []
 

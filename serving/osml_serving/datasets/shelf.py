@@ -88,9 +88,11 @@ class DatasetShelf:
             shutil.rmtree(leftover, ignore_errors=True)
         self._forget()
         records = self.records()
-        known = {record.id for record in records}
+        known = {record.id: record.state for record in records}
         for package in self.folder.glob("*.tar"):
-            if re.match(IDENTITY, package.stem) and package.stem not in known:
+            if known.get(package.stem) in ("refused", "failed"):
+                package.unlink(missing_ok=True)
+            elif re.match(IDENTITY, package.stem) and package.stem not in known:
                 status = package.stat()
                 records.append(DatasetRecord(package.stem, "checking", status.st_size, round(status.st_mtime, 3)))
                 self._write(records[-1])
@@ -181,11 +183,12 @@ class DatasetShelf:
             record.state = "accepted" if result.get("accepted") is True else "refused"
             record.rows, record.runs, record.findings = result["rows"], result["runs"], result["findings"]
             record.counts, record.content = result.get("counts", {}), result.get("content")
-        if record.state != "accepted":
-            package.unlink(missing_ok=True)
         outcome = f"data set {record.id[:12]} is {record.state}"
         try:
-            self._write(record)
+            async with self._taking:  # else a package that comes again could be the one that is removed
+                self._write(record)
+                if record.state != "accepted":
+                    package.unlink(missing_ok=True)  # not before its record: without one it is checked again
         except OSError as error:
             fault = f"but its record cannot be written ({error.strerror})"
             remedy = "the server repeats the check at the next start"
