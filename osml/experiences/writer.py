@@ -84,11 +84,6 @@ class Writer:
             pass  # the thread looks at `_stopping` after each job
         self._thread.join(timeout_s)
 
-    @property
-    def waiting(self) -> int:
-        """Jobs in the queue."""
-        return self._jobs.qsize()
-
     async def add(self, experiences: Sequence[Experience]) -> Added:
         """Store a batch; returns when it is stored. Raises BusyError, StoreError."""
         return await self._answer(_Add(experiences, Future()))

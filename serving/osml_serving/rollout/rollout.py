@@ -95,11 +95,6 @@ class Rollout:
         self._begin()
 
     @property
-    def files(self) -> list[Path]:
-        """Files that are read again when they change."""
-        return [] if self._path is None else [self._path]
-
-    @property
     def plan(self) -> Plan:
         """The plan in force."""
         return self._plan
