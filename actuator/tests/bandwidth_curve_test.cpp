@@ -180,6 +180,26 @@ TEST(BandwidthWatchTest, SaysOnceWhoMovesMoreThanItsThrottleAllows) {
   EXPECT_EQ(watch.look(platform, {assignment}, {service}).size(), 1U);
 }
 
+TEST(BandwidthWatchTest, AThrottleOfACacheDomainAllowsAsMuchInEachOfThem) {
+  Platform platform;
+  platform.mba = MbaRange{1, 2048, 1, "eighth_gbps"};
+  platform.domains = {{0, "0-3"}, {1, "4-7"}};
+  Assignment assignment;
+  assignment.service = "be";
+  assignment.mba = 64;  // 8 GB/s
+  Service service;
+  service.name = "be";
+  service.counters.bandwidth_total_gbps = 15;
+  BandwidthWatch watch;
+  EXPECT_TRUE(watch.look(platform, {assignment}, {service}).empty()) << "it may use all CPUs";
+  assignment.cpus = "2-5";
+  EXPECT_TRUE(watch.look(platform, {assignment}, {service}).empty());
+  assignment.cpus = "4-7";
+  const auto said = watch.look(platform, {assignment}, {service});
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_EQ(said[0], "memory bandwidth of be: throttled to 8.00 GB/s, measured 15.00 GB/s");
+}
+
 TEST(BandwidthWatchTest, APercentagePromisesNothingAndAMissingMeasurementSaysNothing) {
   Platform platform;
   platform.mba = MbaRange{10, 100, 10, "percent"};

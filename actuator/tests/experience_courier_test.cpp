@@ -257,6 +257,17 @@ TEST_F(ExperienceCourierTest, NobodyListensAndTheBufferStaysBounded) {
   EXPECT_EQ(courier_->sent(), 0U);
 }
 
+TEST_F(ExperienceCourierTest, EachExperienceCountsOnceAlsoIfItIsDroppedInMidUpload) {
+  build(server_.url());
+  fill(3, 60000);
+  courier_->send_due(10);
+  fill(100, 60000);  // more than the buffer has room for: what is being sent goes first
+  pollfd waiting{courier_->fd(), POLLIN, 0};
+  while (courier_->under_way() && ::poll(&waiting, 1, 5000) > 0) courier_->carry(10);
+  ASSERT_GT(buffer_.dropped(), 3U);
+  EXPECT_EQ(courier_->sent() + buffer_.dropped() + buffer_.size(), 103U);
+}
+
 TEST_F(ExperienceCourierTest, AnEndInMidUploadIsClean) {
   answers_ = {""};
   build(server_.url());

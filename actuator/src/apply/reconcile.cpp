@@ -57,7 +57,11 @@ Status Actuator::State::set_again(const KnobSet& set, const Wanted& values) {
     Knob* knob = set.find(aspect);
     if (knob == nullptr) continue;
     const auto now = knob->read();
-    if (now && !knob->same(*now, value)) note(first, knob->write(value));
+    if (!now) {
+      note(first, now.error());
+    } else if (!knob->same(*now, value)) {
+      note(first, knob->write(value));
+    }
   }
   return first;
 }

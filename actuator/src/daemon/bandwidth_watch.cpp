@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 
+#include "base/cpuset.h"
 #include "base/units.h"
 
 namespace osml {
@@ -12,11 +13,23 @@ namespace {
 
 constexpr double allowed_excess = 1.1;
 
-// GB/s of a throttle; none where it is no bandwidth.
+// Cache domains in which the service runs: in each of them it has its throttle.
+double domains_of(const Platform& platform, const Assignment& assignment) {
+  const auto own = assignment.cpus ? parse_cpulist(*assignment.cpus) : Result<CpuSet>(CpuSet{});
+  const auto inside = [&](const CacheDomain& domain) {
+    const auto cpus = parse_cpulist(domain.cpus);
+    return !own || own->empty() || !cpus || !intersect(*own, *cpus).empty();
+  };
+  const auto count = std::count_if(platform.domains.begin(), platform.domains.end(), inside);
+  return static_cast<double>(std::max<std::ptrdiff_t>(count, 1));
+}
+
+// GB/s of a throttle on the whole node; none where it is no bandwidth. MB/s are of the node: the agent regulates them.
 std::optional<double> wanted_gbps(const Platform& platform, const Assignment& assignment) {
   if (!platform.mba || !assignment.mba || platform.mba->unit == "percent") return std::nullopt;
+  if (platform.mba->unit == "mbps") return *assignment.mba / mb_per_gb;
   constexpr double eighths = 8;
-  return *assignment.mba / (platform.mba->unit == "mbps" ? mb_per_gb : eighths);
+  return *assignment.mba / eighths * domains_of(platform, assignment);
 }
 
 std::string sentence(const std::string& service, double wanted, double measured) {

@@ -59,8 +59,10 @@ std::optional<ExperienceBuffer::Batch> ExperienceBuffer::batch(std::size_t max_c
   return batch;
 }
 
-void ExperienceBuffer::forget_through(std::uint64_t last) {
+std::size_t ExperienceBuffer::forget_through(std::uint64_t last) {
+  const std::size_t before = waiting_.size();
   while (!waiting_.empty() && first_ <= last) pop();
+  return before - waiting_.size();
 }
 
 void ExperienceBuffer::take_over(ExperienceBuffer& other, bool wanted) {

@@ -39,8 +39,8 @@ class ExperienceBuffer {
     std::size_t count = 0;
   };
   [[nodiscard]] std::optional<Batch> batch(std::size_t max_count, std::size_t max_bytes) const;
-  // Of a batch that is settled; what was dropped meanwhile is gone already.
-  void forget_through(std::uint64_t last);
+  // Of a batch that is settled; what was dropped meanwhile is gone already, and does not count in the answer.
+  std::size_t forget_through(std::uint64_t last);
   // Goes on in the place of another: with what was lost there, and with what waits there or, where it can't be sent any
   // more, one more loss each.
   void take_over(ExperienceBuffer& other, bool wanted);

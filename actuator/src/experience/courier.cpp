@@ -106,8 +106,7 @@ void ExperienceCourier::settle(const HttpAnswer& answer, double now_s) {
 }
 
 void ExperienceCourier::delivered(double now_s) {
-  forget_batch(now_s);
-  sent_ += count_;
+  sent_ += forget_batch(now_s);
   most_ = std::min(2 * most_, limits_.max_count);
   if (failures_ > 0) {
     spdlog::info("the server accepts experiences again; the agent dropped {} because its buffer was full",
@@ -127,15 +126,16 @@ void ExperienceCourier::halve(double now_s) {
 void ExperienceCourier::give_up_batch(const std::string& why, double now_s) {
   if (why != complaint_) spdlog::warn("{} answered {}; the agent dropped {} experiences", url_, why, count_);
   complaint_ = why;
-  refused_ += count_;
-  forget_batch(now_s);
+  refused_ += forget_batch(now_s);
   not_before_s_ = now_s + limits_.period_s;  // the next one may be refused as well
 }
 
-void ExperienceCourier::forget_batch(double now_s) {
-  buffer_->forget_through(last_);
+// How many there were: the buffer may have dropped some of the batch meanwhile, which count there.
+std::size_t ExperienceCourier::forget_batch(double now_s) {
+  const std::size_t forgotten = buffer_->forget_through(last_);
   // what is left of a batch that was halved does not wait
   due_s_ = last_ < halved_through_ ? now_s : now_s + limits_.period_s;
+  return forgotten;
 }
 
 double ExperienceCourier::next_wait_s() const {

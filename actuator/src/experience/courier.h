@@ -59,7 +59,7 @@ class ExperienceCourier {
   void delivered(double now_s);
   void halve(double now_s);
   void give_up_batch(const std::string& why, double now_s);
-  void forget_batch(double now_s);
+  std::size_t forget_batch(double now_s);
   void wait(double seconds, double now_s, const std::string& why);
   [[nodiscard]] double next_wait_s() const;
 
