@@ -42,12 +42,13 @@ class FakeMachine : public Machine {
   }
   Status restore() override {
     ++restored;
+    for (Assignment& one : state) one.mba.reset();
     return unrestored ? Status(Error{ErrorKind::Busy, "a write failed", 0}) : done();
   }
   Decision even_decision() const override {
     Decision even;
     even.policy = "fallback even";
-    even.assignments = {Assignment{"moses", "0-1", {}, {}, {}, {}}};
+    for (const Assignment& one : state) even.assignments.push_back({one.service, "0-1", {}, {}, {}, {}});
     return even;
   }
 
@@ -326,6 +327,64 @@ TEST_F(LoopTest, SilenceHoldsThenFallsBackOnce) {
   EXPECT_EQ(server_.seen.back().assignments[0].cpus, "0-1");
 }
 
+TEST_F(LoopTest, AnEqualFallbackFollowsTheServicesAndTheCpus) {
+  config_.fallback = Fallback::Even;
+  turn(1);
+  server_.error = AskError{AskFailure::Unreachable, "refused", std::nullopt};
+  for (int t = 2; t <= 8; ++t) turn(t);
+  ASSERT_EQ(machine_.applied.size(), 2U);
+  machine_.state.push_back({"xapian", {}, {}, {}, {}, {}});
+  turn(9);
+  ASSERT_EQ(machine_.applied.size(), 3U);
+  EXPECT_EQ(machine_.applied[2].assignments.size(), 2U);
+  turn(10);
+  EXPECT_EQ(machine_.applied.size(), 3U);
+  EXPECT_EQ(loop_->report().state, AgentState::FallenBack);
+  machine_.platform_.cpus = "0";
+  machine_.status = OutcomeStatus::Failed;
+  turn(11);
+  EXPECT_EQ(loop_->report().state, AgentState::Holding) << "it is not in force";
+  machine_.status = OutcomeStatus::Applied;
+  turn(12);
+  EXPECT_EQ(machine_.applied.size(), 5U);
+  turn(13);
+  EXPECT_EQ(machine_.applied.size(), 5U);
+}
+
+TEST_F(LoopTest, WithoutAnyPatienceTheFallbackDoesNotWaitForAServerThatWantsPeace) {
+  config_.fallback = Fallback::Release;
+  config_.hold_s = 0;
+  build();
+  server_.error = AskError{AskFailure::Busy, "busy", 60.0};
+  for (int t = 1; t <= 3; ++t) turn(t);
+  EXPECT_EQ(machine_.restored, 1);
+}
+
+TEST_F(LoopTest, NothingIsThrottledAfterARelease) {
+  config_.fallback = Fallback::Release;
+  build();
+  turn(1);
+  machine_.state[0].mba = 20;
+  server_.error = AskError{AskFailure::Broken, "html", std::nullopt};
+  for (int t = 2; t <= 9 && machine_.restored == 0; ++t) turn(t);
+  EXPECT_EQ(machine_.restored, 1);
+  EXPECT_FALSE(loop_->assignments()[0].mba);
+}
+
+TEST_F(LoopTest, ADryRunGoesOnWithWhatItSupposesOverAReload) {
+  machine_.status = OutcomeStatus::DryRun;
+  build(true);
+  turn(1);
+  turn(2);
+  ASSERT_EQ(server_.seen.back().assignments[0].cpus, "0-3");
+  const Memory memory = loop_->memory();
+  build(true);
+  loop_->remember(memory, 2);
+  turn(3);
+  EXPECT_EQ(server_.seen.back().assignments[0].cpus, "0-3");
+  EXPECT_TRUE(server_.seen.back().partition) << "nobody has changed it";
+}
+
 // As often as somebody reloads: hold_s ends when it ends.
 TEST_F(LoopTest, SilenceGoesOnOverAReload) {
   config_.fallback = Fallback::Even;
@@ -550,7 +609,7 @@ TEST_F(LoopTest, DryRunAnswersWithWhatItsDecisionsWouldHaveSet) {
   EXPECT_EQ(server_.seen[2].policy_state, "state of 2");
   for (const Observation& seen : server_.seen) EXPECT_EQ(seen.missing.count("dry_run"), 1U);
   EXPECT_FALSE(machine_.state.at(0).cpus);  // the machine is as it was
-  EXPECT_FALSE(machine_.began_at.at(0).at(0).cpus);
+  EXPECT_TRUE(machine_.began_at.at(0).empty()) << "nothing is a decision's yet";
   EXPECT_EQ(machine_.began_at.at(1).at(0).cpus, "0-3");  // steps begin at what is supposed
   EXPECT_EQ(loop_->report().outcome->status, OutcomeStatus::DryRun);
   EXPECT_EQ(audit_text(), "");

@@ -257,9 +257,10 @@ TEST(Replay, TakesInWhatWasBornMeanwhileButNotWhenItOnlyLooks) {
   recorded.decision.seq = 5;
   recorded.outcome = Outcome{5, OutcomeStatus::Unchanged, "", std::nullopt};
   std::vector<Assignment> held;
-  EXPECT_EQ(replay_one(machine, recorded, true, held).outcome.status, OutcomeStatus::DryRun);
+  const std::vector<Assignment> found;
+  EXPECT_EQ(replay_one(machine, recorded, true, held, found).outcome.status, OutcomeStatus::DryRun);
   EXPECT_EQ(machine.reconciled, 0);
-  const Replayed one = replay_one(machine, recorded, false, held);
+  const Replayed one = replay_one(machine, recorded, false, held, found);
   EXPECT_EQ(machine.reconciled, 1) << "an error of it is told, the decision is applied";
   EXPECT_EQ(one.outcome.status, OutcomeStatus::Applied);
   EXPECT_EQ(one.agrees, true);
@@ -273,15 +274,19 @@ TEST(Replay, ALookGoesOnAsIfItsDecisionsHadBeenApplied) {
   std::vector<Assignment> held = {{"lc", "0-1", {}, {}, 0xf, {}}, {"be", {}, {}, {}, {}, {}}};
   const std::vector<Assignment> found = held;
   machine.refuses = true;
-  (void)replay_one(machine, recorded, true, held);
+  (void)replay_one(machine, recorded, true, held, found);
+  EXPECT_EQ(held, found) << "a refused decision sets nothing";
   machine.refuses = false;
-  (void)replay_one(machine, recorded, true, held);
-  EXPECT_EQ(machine.supposed, found) << "a refused decision sets nothing";
-  (void)replay_one(machine, recorded, true, held);
+  (void)replay_one(machine, recorded, true, held, found);
+  EXPECT_TRUE(machine.supposed.empty()) << "nothing was in force by a decision";
   std::vector<Assignment> then = found;
   then[0].cpus = "0-2";
   then[0].levers.memory_mib = 512;
+  recorded.decision.assignments[0].levers.memory_mib.reset();
+  (void)replay_one(machine, recorded, true, held, found);
   EXPECT_EQ(machine.supposed, then);
+  then[0].levers.memory_mib.reset();
+  EXPECT_EQ(held, then) << "what a decision leaves out is given back";
 }
 
 }  // namespace

@@ -173,17 +173,21 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"CoreStep", "cpus 0-3 is 2 less than now, above the limit max_core_step 1",
              [](Node& n) {
                limits(n).max_core_step = 1;
+               n.last["lc"] = {{Aspect::Cpus, "0-5"}};
                has_now(n, Aspect::Cpus, "0-5");
              }},
         Case{"QuotaStep", "cpu_quota 4 is 2.5 more than now, above the limit max_core_step 2",
              [](Node& n) {
                limits(n).max_core_step = 2;
                lc(n).cpu_quota = 4;
+               n.last["lc"] = {{Aspect::Cpus, "0-3"}, {Aspect::Quota, "1.5"}};
+               has_now(n, Aspect::Cpus, "0-3");
                has_now(n, Aspect::Quota, "1.5");
              }},
         Case{"WayStep", "way_mask 3ff is 8 more than now, above the limit max_way_step 7",
              [](Node& n) {
                limits(n).max_way_step = 7;
+               n.last["lc"] = {{Aspect::Cpus, "0-3"}, {Aspect::Ways, "3"}};
                has_now(n, Aspect::Ways, "3");
              }},
         Case{"NoMechanism", "way_mask 3ff cannot be set on this node: no RDT",
@@ -205,6 +209,9 @@ TEST(ValidateTest, TheFirstDecisionIsNoStep) {
   Node node;
   limits(node).max_core_step = 1;
   limits(node).max_way_step = 1;
+  EXPECT_EQ(node.why(), "accepted");
+  has_now(node, Aspect::Cpus, "0-7");  // as cgroup v1 and an affinity read where nobody has set one
+  has_now(node, Aspect::Ways, "ffff");
   EXPECT_EQ(node.why(), "accepted");
 }
 
@@ -247,6 +254,7 @@ TEST(ValidateTest, StepsOfADryRunBeginAtWhatItSupposes) {
   Node node;
   limits(node).max_core_step = 1;
   limits(node).max_way_step = 1;
+  node.last["lc"] = {{Aspect::Cpus, "0-1"}, {Aspect::Ways, "ff"}};
   has_now(node, Aspect::Cpus, "0-1");
   has_now(node, Aspect::Ways, "ff");
   EXPECT_NE(node.why().find("cpus 0-3 is 2 more than now"), std::string::npos) << node.why();

@@ -1,5 +1,7 @@
 #include "apply/actuator.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -9,6 +11,7 @@
 #include "base/number.h"
 #include "base/trust.h"
 #include "base/units.h"
+#include "node/platform.h"
 #include "plan/even.h"
 #include "plan/plan.h"
 #include "plan/validate.h"
@@ -80,6 +83,7 @@ Result<Actuator> Actuator::open(const Config& config, ActuatorOptions options) {
 }
 
 Status Actuator::check_files(const Config& config, bool read_only) {
+  if (const auto cpus = usable_cpus(config); !cpus) return cpus.error();
   if (const auto curve = read_curve(config, resctrl::read_info(config.roots)); !curve) return curve.error();
   if (read_only) return done();
   if (Status usable = check_state_directory(config.state_dir); !usable) return usable;
@@ -223,7 +227,8 @@ Result<ContainerAnswer> Actuator::hear_of(const ContainerQuestion& question) {
   if (answer.service.empty()) answer.service = state_->untold_service_of(question);
   if (answer.service.empty()) return answer;
   if (question.stage == ContainerQuestion::Stage::Start) {
-    if (Status set = reconcile(); !set) return set.error();
+    // Whatever else can't be set again, this container starts with what it is to have.
+    if (Status set = reconcile(); !set) spdlog::warn("when container {} started: {}", question.id, set.error().message);
   }
   const CpusInForce all = cpus_in_force();
   const auto cpus = all.find(answer.service);

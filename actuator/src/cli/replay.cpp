@@ -16,14 +16,15 @@ Result<bool> apply_all(RecordFile& file, Machine& machine, Stops& stops, Pace pa
                        ReplayReport& report) {
   std::vector<Assignment> held;  // in a dry run
   if (dry_run) {
-    if (auto found = machine.read()) held = std::move(*found);
+    if (auto read = machine.read()) held = std::move(*read);
   }
+  const std::vector<Assignment> found = held;
   while (true) {
     auto recorded = file.next();
     if (!recorded) return recorded.error();
     if (!*recorded) return false;
     if (stops.told_until(pace.due_s((*recorded)->time_s, monotonic_s()))) return true;
-    report.add(replay_one(machine, std::move(**recorded), dry_run, held));
+    report.add(replay_one(machine, std::move(**recorded), dry_run, held, found));
     if (!report.is_heard()) {
       return Error{ErrorKind::Io, "standard output cannot be written; the replay stopped before the end of the record"};
     }

@@ -298,6 +298,12 @@ Status Daemon::reload() {
     metrics_.reloaded(false);
     return done();
   }
+  if (const Status opened = open_sockets(*config, session_options(*options_, *sockets_)); !opened) {
+    spdlog::error("the configuration was not reloaded; the agent keeps the old configuration: {}",
+                  opened.error().message);
+    metrics_.reloaded(false);
+    return done();
+  }
   configure_log(config->log);
   const double before_s = wall_interval_s(session_->config());
   if (Status replaced = replace_session(*config); !replaced) return replaced;
@@ -317,11 +323,16 @@ Status Daemon::replace_session(const Config& config) {
   Memory memory = session_->loop().memory();
   if (!options_->dry_run && !same_machine(old, config)) {
     // The new configuration does not know how to undo what was done under the old one.
+    spdlog::info("roots, cpu, state_dir or bandwidth.curve changed: the agent restores all settings first");
     if (const Status restored = session_->restore(); !restored) {
       spdlog::error("the restore before the reload failed: {}", restored.error().message);
     }
   }
-  if (!same_machine(old, config) || !same_services(old, config)) memory.partition.reset();
+  if (!same_machine(old, config) || !same_services(old, config)) {
+    memory.partition.reset();
+    memory.supposed.reset();
+    memory.found.reset();
+  }
   metrics_.see(old, *sockets_, session_->outbox());  // what goes with the session was counted
   std::unique_ptr<ExperienceOutbox> outbox = session_->give_up_outbox();
   SessionFiles files = session_->files();

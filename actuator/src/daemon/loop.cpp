@@ -132,8 +132,9 @@ void Loop::idle(double now_s) {
 // A dry run answers with what its decisions would have set, so that the policy moves on.
 std::vector<Assignment> Loop::in_force() {
   std::vector<Assignment> held = read_back();
-  if (supposed_ && same_names(*supposed_, held)) return *supposed_;
-  supposed_.reset();  // services came or went: it divides the node among others
+  if (memory_.supposed && same_names(*memory_.supposed, held)) return *memory_.supposed;
+  memory_.supposed.reset();  // services came or went: it divides the node among others
+  memory_.found.reset();
   return held;
 }
 
@@ -258,7 +259,7 @@ Answer Loop::ask(const Observation& observation) {
 
 void Loop::obey(const Decision& decision, const std::vector<Assignment>& before, double now_s) {
   memory_.policy_state = decision.policy_state;
-  Outcome outcome = machine_->apply(decision, dry_run_, dry_run_ ? before : std::vector<Assignment>());
+  Outcome outcome = machine_->apply(decision, dry_run_, memory_.supposed ? before : std::vector<Assignment>());
   outcome.seq = decision.seq;
   if (outcome.status == OutcomeStatus::DryRun) {
     report_.outcome = outcome;
@@ -285,7 +286,8 @@ void Loop::obey(const Decision& decision, const std::vector<Assignment>& before,
 }
 
 void Loop::suppose(const Decision& decision, const std::vector<Assignment>& before) {
-  std::vector<Assignment> after = osml::suppose(before, decision);
+  if (!memory_.found) memory_.found = before;
+  std::vector<Assignment> after = osml::suppose(before, decision, *memory_.found);
   if (after != before) {
     spdlog::info("decision {} would set: {}", decision.seq, fmt::join(changes_in_words(before, after), ", "));
     for (const Reason& reason : decision.reasons) spdlog::info("  reason: {}", reason.text);
@@ -300,7 +302,7 @@ void Loop::suppose(const Decision& decision, const std::vector<Assignment>& befo
   memory_.partition = decision.partition;
   memory_.applied = after;
   assignments_ = after;
-  supposed_ = std::move(after);
+  memory_.supposed = std::move(after);
 }
 
 void Loop::record(const Decision& decision, const Outcome& outcome, const std::vector<Assignment>& before,
@@ -362,7 +364,7 @@ void Loop::endure(const AskError& error, double now_s, bool asked) {
       report_.state = AgentState::FallenBack;
       break;
     case Silence::Step::Over:
-      report_.state = AgentState::FallenBack;
+      report_.state = stays_even(now_s) ? AgentState::FallenBack : AgentState::Holding;
       [[fallthrough]];
     case Silence::Step::Hold:
       spdlog::debug("no decision: {}", error.message);
@@ -395,12 +397,22 @@ bool Loop::share_evenly(double now_s) {
   obey(machine_->even_decision(), read_back(), now_s);
   memory_.policy_state = state;
   memory_.outcome = outcome;
-  return report_.outcome && took_effect(*report_.outcome);
+  const bool in_force = report_.outcome && took_effect(*report_.outcome);
+  if (in_force) even_cpus_ = machine_->platform().cpus;
+  return in_force;
+}
+
+// Equal shares are those of the services and CPUs that are there now. False where they can't be set.
+bool Loop::stays_even(double now_s) {
+  if (config_->fallback != Fallback::Even || dry_run_) return true;
+  const bool same = same_names(assignments_, memory_.applied) && machine_->platform().cpus == even_cpus_;
+  return same || share_evenly(now_s);
 }
 
 bool Loop::release() {
   const Status restored = machine_->restore();
   memory_.partition.reset();
+  assignments_ = read_back();  // nothing is throttled by the decision before
   const std::string error = restored ? "" : restored.error().message;
   if (!restored) report_.count(KernelWork::Restore);
   if (!error.empty() && error != release_error_) spdlog::error("fallback release failed: {}", error);

@@ -28,7 +28,10 @@ struct Memory {
   std::optional<Outcome> outcome;
   std::optional<Partition> partition;  // last applied
   std::vector<Assignment> applied;     // what was read back after it
-  Silence silence = Silence(0, 0);     // of the server; the loop begins it
+  // A dry run: what would be in force, and what was before its first decision.
+  std::optional<std::vector<Assignment>> supposed;
+  std::optional<std::vector<Assignment>> found;
+  Silence silence = Silence(0, 0);  // of the server; the loop begins it
 };
 
 class Loop {
@@ -74,6 +77,7 @@ class Loop {
   // True: the fallback is in force. `first`: the first try of this silence, which is told.
   bool fall_back(double now_s, bool first);
   bool share_evenly(double now_s);
+  bool stays_even(double now_s);
   bool release();
   std::vector<Assignment> read_back();
   std::vector<Assignment> in_force();
@@ -91,11 +95,11 @@ class Loop {
   std::map<std::string, std::string> watched_;  // the same of those that are only watched
   std::map<std::string, std::string> notes_;    // service -> note, as told last
   std::vector<Assignment> assignments_;
-  std::optional<std::vector<Assignment>> supposed_;  // a dry run: what would be in force
   BandwidthWatch bandwidth_watch_;
   std::string reconcile_error_;  // as told last
   std::string infeasible_;       // as told last
   std::string interrupt_plan_;   // as told last
+  std::string even_cpus_;        // that the fallback has divided
   std::string undone_;           // why the last decision was not applied, as told last
   std::string release_error_;    // as told last
   TurnReport report_;

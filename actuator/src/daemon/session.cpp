@@ -17,20 +17,6 @@ CpuSet cpus_of(const Platform& platform) {
   return cpus ? *cpus : CpuSet{};
 }
 
-// A dry run may look beside an agent that holds the sockets: then the latencies are missing, with the reason.
-Status open_sockets(const Config& config, const SessionOptions& options) {
-  if (options.sockets == nullptr || options.dry_run) return done();
-  for (const ServiceConfig& service : config.services) {
-    if (!service.latency || !service.latency->datagram) continue;
-    const auto opened = options.sockets->get(*service.latency->datagram, service.latency->datagram_mode);
-    if (opened) continue;
-    const Error error = opened.error().wrap("latency of service '" + service.spec.name + "'");
-    if (!options.known) return error;
-    spdlog::error("{}", error.message);
-  }
-  return done();
-}
-
 // The token, and a look at the files that libcurl reads by itself.
 Result<std::string> read_secrets(const ServerConfig& server) {
   auto token = read_token(server);
@@ -63,6 +49,20 @@ void warn_of_short_ages(const Config& config) {
 }
 
 }  // namespace
+
+// A dry run may look beside an agent that holds the sockets: then the latencies are missing, with the reason.
+Status open_sockets(const Config& config, const SessionOptions& options) {
+  if (options.sockets == nullptr || options.dry_run) return done();
+  for (const ServiceConfig& service : config.services) {
+    if (!service.latency || !service.latency->datagram) continue;
+    const auto opened = options.sockets->get(*service.latency->datagram, service.latency->datagram_mode);
+    if (opened) continue;
+    const Error error = opened.error().wrap("latency of service '" + service.spec.name + "'");
+    if (!options.known) return error;
+    spdlog::error("{}", error.message);
+  }
+  return done();
+}
 
 Session::Session(Actuator actuator, std::string token, const SessionOptions& options, NodeClock clock)
     : actuator_(std::move(actuator)),

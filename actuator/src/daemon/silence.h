@@ -50,10 +50,12 @@ class Silence {
     return lasted;
   }
 
-  // The server asked to be left in peace (Retry-After). Before the fallback it is asked at least once more.
+  // The server asked to be left in peace (Retry-After). Before the fallback it is asked at least once more, at once
+  // where the fallback does not wait.
   void leave_in_peace(double now_s, double peace_s) {
     const double left = left_s(now_s);
-    not_before_s_ = now_s + (left > 0 ? std::min(peace_s, left / 2) : peace_s);
+    const bool again = left > 0 || !failed_s_;
+    not_before_s_ = now_s + (again ? std::min(peace_s, std::max(0.0, left) / 2) : peace_s);
   }
   [[nodiscard]] bool in_peace(double now_s) const { return now_s < not_before_s_; }
   [[nodiscard]] double since_s() const { return answered_s_; }

@@ -4,7 +4,8 @@
 
 namespace osml {
 
-std::vector<Assignment> suppose(std::vector<Assignment> held, const Decision& decision) {
+std::vector<Assignment> suppose(std::vector<Assignment> held, const Decision& decision,
+                                const std::vector<Assignment>& found) {
   const auto take = [](auto& now, const auto& wanted) {
     if (wanted) now = wanted;
   };
@@ -12,6 +13,9 @@ std::vector<Assignment> suppose(std::vector<Assignment> held, const Decision& de
     const auto wanted = std::find_if(decision.assignments.begin(), decision.assignments.end(),
                                      [&](const Assignment& one) { return one.service == now.service; });
     if (wanted == decision.assignments.end()) continue;
+    const auto first =
+        std::find_if(found.begin(), found.end(), [&](const Assignment& one) { return one.service == now.service; });
+    if (first != found.end()) now = *first;
     take(now.cpus, wanted->cpus);
     take(now.cpu_quota, wanted->cpu_quota);
     take(now.cpu_weight, wanted->cpu_weight);

@@ -7,7 +7,9 @@
 
 namespace osml {
 
-// What would be in force after the decision where `held` is in force now. What it leaves out stays.
-std::vector<Assignment> suppose(std::vector<Assignment> held, const Decision& decision);
+// What would be in force after the decision where `held` is in force now. A service that it leaves out keeps its
+// settings; a setting that it leaves out is given back, so it is as it was `found` before the first decision.
+std::vector<Assignment> suppose(std::vector<Assignment> held, const Decision& decision,
+                                const std::vector<Assignment>& found);
 
 }  // namespace osml

@@ -197,7 +197,7 @@ class Check {
   // A setting that a decision leaves out is nobody's limit any more, so it counts as all there is. Before the first
   // decision nobody knows.
   [[nodiscard]] Refusal step(Aspect aspect, const char* limit, const std::optional<unsigned>& most) const {
-    if (!most) return {};
+    if (!most || (last_ == nullptr && held_ == nullptr)) return {};
     const Wanted values = wanted_values(assignment_);
     const auto value = values.find(aspect);
     const bool was_set = last_ != nullptr && last_->contains(aspect);
