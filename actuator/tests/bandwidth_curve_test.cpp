@@ -182,7 +182,7 @@ TEST(BandwidthWatchTest, SaysOnceWhoMovesMoreThanItsThrottleAllows) {
 
 TEST(BandwidthWatchTest, AThrottleOfACacheDomainAllowsAsMuchInEachOfThem) {
   Platform platform;
-  platform.mba = MbaRange{1, 2048, 1, "eighth_gbps"};
+  platform.mba = MbaRange{1, 2048, 1, "eighth_gbps", true};
   platform.domains = {{0, "0-3"}, {1, "4-7"}};
   Assignment assignment;
   assignment.service = "be";
@@ -198,6 +198,12 @@ TEST(BandwidthWatchTest, AThrottleOfACacheDomainAllowsAsMuchInEachOfThem) {
   const auto said = watch.look(platform, {assignment}, {service});
   ASSERT_EQ(said.size(), 1U);
   EXPECT_EQ(said[0], "memory bandwidth of be: throttled to 8.00 GB/s, measured 15.00 GB/s");
+  platform.mba = MbaRange{100, 20000, 0, "mbps", true};  // mba_MBps
+  assignment.mba = 8000;
+  assignment.cpus = "2-5";
+  EXPECT_TRUE(watch.look(platform, {assignment}, {service}).empty());
+  platform.mba->per_domain = false;  // what the agent regulates is of the node
+  EXPECT_EQ(watch.look(platform, {assignment}, {service}).size(), 1U);
 }
 
 TEST(BandwidthWatchTest, APercentagePromisesNothingAndAMissingMeasurementSaysNothing) {

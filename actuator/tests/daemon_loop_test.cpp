@@ -340,15 +340,51 @@ TEST_F(LoopTest, AnEqualFallbackFollowsTheServicesAndTheCpus) {
   turn(10);
   EXPECT_EQ(machine_.applied.size(), 3U);
   EXPECT_EQ(loop_->report().state, AgentState::FallenBack);
-  machine_.platform_.cpus = "0";
-  machine_.status = OutcomeStatus::Failed;
-  turn(11);
-  EXPECT_EQ(loop_->report().state, AgentState::Holding) << "it is not in force";
-  machine_.status = OutcomeStatus::Applied;
-  turn(12);
-  EXPECT_EQ(machine_.applied.size(), 5U);
-  turn(13);
-  EXPECT_EQ(machine_.applied.size(), 5U);
+  std::size_t tries = 3;
+  for (const OutcomeStatus status : {OutcomeStatus::Failed, OutcomeStatus::RolledBack}) {
+    machine_.platform_.cpus += ",5";
+    machine_.state.push_back({"be" + std::to_string(tries), {}, {}, {}, {}, {}});
+    machine_.status = status;
+    turn(11);
+    EXPECT_EQ(loop_->report().state, AgentState::Holding) << "it is not in force";
+    machine_.status = OutcomeStatus::Applied;
+    turn(12);
+    tries += 2;
+    EXPECT_EQ(machine_.applied.size(), tries);
+    turn(13);
+    EXPECT_EQ(machine_.applied.size(), tries);
+  }
+}
+
+TEST_F(LoopTest, MinimumsThatDoNotFitTogetherAreToldOnce) {
+  std::ostringstream log;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)));
+  machine_.platform_.cores = 2;
+  config_.services[0].spec.min_cores = 3;
+  config_.services[0].limits.min_cores_given = true;
+  build();
+  turn(1);
+  turn(2);
+  spdlog::set_default_logger(before);
+  const std::string told = "min_cores of all services are 3 cores together, this node has 2; lower limits.min_cores";
+  const std::size_t first = log.str().find(told);
+  EXPECT_NE(first, std::string::npos) << log.str();
+  EXPECT_EQ(log.str().find(told, first + 1), std::string::npos);
+}
+
+TEST_F(LoopTest, WhatCountsInAnotherUnitOfMemoryBandwidthIsNotSent) {
+  machine_.platform_.mba = MbaRange{10, 100, 10, "percent"};
+  turn(1);
+  turn(2);
+  EXPECT_EQ(server_.seen.back().policy_state, "state of 1");
+  machine_.platform_.mba->unit = "mbps";
+  turn(3);
+  EXPECT_FALSE(server_.seen.back().policy_state);
+  EXPECT_FALSE(server_.seen.back().partition);
+  turn(4);
+  EXPECT_EQ(server_.seen.back().policy_state, "state of 3");
 }
 
 TEST_F(LoopTest, WithoutAnyPatienceTheFallbackDoesNotWaitForAServerThatWantsPeace) {

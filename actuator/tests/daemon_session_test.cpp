@@ -145,6 +145,33 @@ TEST_F(SessionTest, ACurveThatCannotBeUsedIsFoundBeforeTheMachineIsLetGo) {
   EXPECT_TRUE(Session::check_files(config_)) << "nothing to throttle, so nobody reads it";
 }
 
+TEST_F(SessionTest, WhatAReloadCannotUseIsFoundBeforeTheMachineIsLetGo) {
+  tree_.resctrl();
+  Config other = config_;
+  other.cpu.cpus = "4096";
+  EXPECT_FALSE(Session::check_files(other));
+  EXPECT_FALSE(Session::check_files(other, true));
+  other = config_;
+  other.services.at(0).latency.emplace();
+  other.services.at(0).latency->datagram = tree_ / "sockets/lc.sock";
+  EXPECT_FALSE(Session::check_files(other)) << "the directory is missing";
+  fs::create_directory(tree_ / "sockets");
+  fs::permissions(tree_ / "sockets", fs::perms(0755));
+  EXPECT_TRUE(Session::check_files(other));
+  EXPECT_FALSE(fs::exists(tree_ / "sockets/lc.sock")) << "a check makes nothing";
+}
+
+TEST_F(SessionTest, AStateDirectoryThatAnotherAgentUsesIsFoundBeforeTheMachineIsLetGo) {
+  tree_.resctrl();
+  EXPECT_TRUE(Actuator::check_lock(config_));
+  EXPECT_TRUE(Actuator::check_lock(config_)) << "it lets go";
+  auto session = Session::open(config_, {}, std::nullopt);
+  ASSERT_TRUE(session) << session.error().message;
+  const Status taken = Actuator::check_lock(config_);
+  ASSERT_FALSE(taken);
+  EXPECT_NE(taken.error().message.find("another osml-agent uses state_dir"), std::string::npos);
+}
+
 // Else it would be the end of both sessions, the new one and the one before.
 TEST_F(SessionTest, AStateDirectoryOrAJournalThatCannotBeUsedIsFoundBeforeTheMachineIsLetGo) {
   tree_.resctrl();

@@ -42,6 +42,14 @@ TEST(JournalTest, ComesBackAsItWasWritten) {
   EXPECT_EQ(read->find({"lc", Aspect::Ways, "resctrl", {}, {}}), nullptr);
 }
 
+TEST(JournalTest, APathOfAnOlderAgentIsThatOfTheSameCgroup) {
+  const Tree tree;
+  ASSERT_TRUE(save_journal(tree / "journal.json", {{}, {}, {{"lc", cgroup("./lc//x/"), true, 7, {}}}, "boot"}));
+  const auto read = load_journal(tree / "journal.json");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->applied.at(0).match.cgroup, "lc/x");
+}
+
 TEST(JournalTest, NoFileIsAnEmptyJournalAndABrokenOneIsAnError) {
   Tree tree;
   EXPECT_TRUE(load_journal(tree / "none.json")->originals.empty());

@@ -262,8 +262,10 @@ TEST(ValidateTest, StepsOfADryRunBeginAtWhatItSupposes) {
   EXPECT_EQ(node.why(), "accepted");
   node.held = {{"lc", "0-1", {}, {}, {}, {}}};
   EXPECT_NE(node.why().find("cpus 0-3 is 2 more than now"), std::string::npos) << node.why();
-  node.held = {{"lc", {}, {}, {}, {}, {}}};  // nothing was set: the first decision is no step
-  EXPECT_EQ(node.why(), "accepted");
+  node.held = {{"lc", "0-1", {}, {}, {}, {}}};
+  lc(node).cpus.reset();
+  EXPECT_NE(node.why().find("cpus, which the decision leaves out, is 6 more than now"), std::string::npos)
+      << node.why();
 }
 
 TEST(ValidateTest, SparseMasksAreLegalWhereTheCacheTakesThem) {

@@ -91,6 +91,11 @@ Status Actuator::check_files(const Config& config, bool read_only) {
   return journal ? done() : Status(journal.error());
 }
 
+Status Actuator::check_lock(const Config& config) {
+  const auto held = State::lock_directory(config.state_dir);
+  return held ? done() : Status(held.error());
+}
+
 bool Actuator::throttles_in_software() const { return state_->throttles_in_software(); }
 const Platform& Actuator::platform() const { return state_->platform; }
 const std::map<std::string, std::string>& Actuator::missing() const { return state_->missing; }
@@ -227,6 +232,7 @@ Result<ContainerAnswer> Actuator::hear_of(const ContainerQuestion& question) {
   if (answer.service.empty()) answer.service = state_->untold_service_of(question);
   if (answer.service.empty()) return answer;
   if (question.stage == ContainerQuestion::Stage::Start) {
+    if (Status seen = look(); !seen) return seen.error();
     // Whatever else can't be set again, this container starts with what it is to have.
     if (Status set = reconcile(); !set) spdlog::warn("when container {} started: {}", question.id, set.error().message);
   }

@@ -42,6 +42,8 @@ class Actuator {
   // Whether the files that open() would read for this configuration can be used, those of state_dir too. Touches
   // nothing. `read_only` as in the options.
   static Status check_files(const Config& config, bool read_only = false);
+  // Whether the state directory can be made and no agent uses it.
+  static Status check_lock(const Config& config);
 
   Actuator(Actuator&& other) noexcept;
   Actuator& operator=(Actuator&& other) noexcept;

@@ -81,7 +81,8 @@ std::string service_of(const Json& json) {
 // Whoever could write the journal must not name files outside of the cgroup tree.
 Match match_of(const Json& json) {
   Match match;
-  if (json.contains("cgroup")) match.cgroup = json.at("cgroup").get<std::string>();
+  // An older agent wrote the path as the configuration had it.
+  if (json.contains("cgroup")) match.cgroup = plain_path(json.at("cgroup").get<std::string>());
   if (match.cgroup && !stays_below(*match.cgroup)) throw nonsense("no path below the cgroup root", json);
   if (json.contains("found_by")) match.found_by = json.at("found_by").get<std::string>();
   if (json.contains("pid_file")) match.pid_file = json.at("pid_file").get<std::string>();

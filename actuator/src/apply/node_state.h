@@ -144,6 +144,8 @@ struct Actuator::State {
   [[nodiscard]] fs::path targets_path() const { return config->state_dir / "latency-targets.json"; }
   // What the last agent left, where nobody else can have written it.
   static Result<Journal> read_journal(const fs::path& path);
+  // Makes the directory where it is missing. Busy where another agent uses it.
+  static Result<Fd> lock_directory(const fs::path& state_dir);
   Status keep_journal();
   // restore_all(), and without the lock on the resctrl tree all that is not in it.
   Status restore_saved(std::vector<Saved>& saved) const;

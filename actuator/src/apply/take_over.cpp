@@ -27,15 +27,19 @@ bool is_of_machine(const Saved& saved) { return is_machine_part(saved.name.servi
 
 }  // namespace
 
-Status Actuator::State::take_over() {
-  if (Status prepared = prepare_state_directory(config->state_dir); !prepared) return prepared;
-  auto held = lock_file(config->state_dir / "lock", std::chrono::milliseconds(0));
+Result<Fd> Actuator::State::lock_directory(const fs::path& state_dir) {
+  if (Status prepared = prepare_state_directory(state_dir); !prepared) return prepared.error();
+  auto held = lock_file(state_dir / "lock", std::chrono::milliseconds(0));
   if (!held && held.error().kind == ErrorKind::Busy) {
-    return Error{ErrorKind::Busy,
-                 "another osml-agent uses state_dir " + config->state_dir.string() +
-                     "; stop that agent, or set another state_dir",
-                 0};
+    return Error{
+        ErrorKind::Busy,
+        "another osml-agent uses state_dir " + state_dir.string() + "; stop that agent, or set another state_dir", 0};
   }
+  return held;
+}
+
+Status Actuator::State::take_over() {
+  auto held = lock_directory(config->state_dir);
   if (!held) return held.error();
   lock = std::move(*held);
   forget_targets();

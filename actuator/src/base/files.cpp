@@ -156,6 +156,12 @@ bool stays_below(const fs::path& path) {
          std::none_of(path.begin(), path.end(), [](const fs::path& part) { return part == ".."; });
 }
 
+std::string plain_path(const fs::path& path) {
+  std::string plain = path.lexically_normal().string();
+  if (plain.ends_with('/')) plain.pop_back();
+  return plain;
+}
+
 std::vector<std::string_view> split_lines(std::string_view text) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {

@@ -53,6 +53,8 @@ bool exists(const fs::path& path);
 Result<bool> present(const fs::path& path);
 // A path that leads to nothing outside of the directory that it is put behind: relative, without "..".
 bool stays_below(const fs::path& path);
+// The one spelling of a directory's path: without "." and without slashes that say nothing.
+std::string plain_path(const fs::path& path);
 // Lines of a text; the last one needs no newline; empty text has none.
 std::vector<std::string_view> split_lines(std::string_view text);
 // Without white space at both ends.

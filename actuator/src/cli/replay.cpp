@@ -14,17 +14,16 @@ namespace {
 // Until the end of the record or a signal. The error: somebody changed the file since it was checked, or reads no more.
 Result<bool> apply_all(RecordFile& file, Machine& machine, Stops& stops, Pace pace, bool dry_run,
                        ReplayReport& report) {
-  std::vector<Assignment> held;  // in a dry run
+  Supposing supposing;
   if (dry_run) {
-    if (auto read = machine.read()) held = std::move(*read);
+    if (auto read = machine.read()) supposing.found = std::move(*read);
   }
-  const std::vector<Assignment> found = held;
   while (true) {
     auto recorded = file.next();
     if (!recorded) return recorded.error();
     if (!*recorded) return false;
     if (stops.told_until(pace.due_s((*recorded)->time_s, monotonic_s()))) return true;
-    report.add(replay_one(machine, std::move(**recorded), dry_run, held, found));
+    report.add(replay_one(machine, std::move(**recorded), dry_run, supposing));
     if (!report.is_heard()) {
       return Error{ErrorKind::Io, "standard output cannot be written; the replay stopped before the end of the record"};
     }

@@ -73,8 +73,7 @@ void read_cgroup(YamlSection& section, Match& match) {
   if (!text) return;
   const fs::path path(*text);
   // One cgroup has one path here: whether one contains another is seen by comparing the two.
-  match.cgroup = path.lexically_normal().string();
-  if (match.cgroup->ends_with('/')) match.cgroup->pop_back();
+  match.cgroup = plain_path(path);
   if (path.is_absolute()) {
     section.wrong("cgroup", "a path below the cgroup root, without leading '/'");
   } else if (std::find(path.begin(), path.end(), "..") != path.end()) {

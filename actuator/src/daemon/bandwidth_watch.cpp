@@ -24,12 +24,12 @@ double domains_of(const Platform& platform, const Assignment& assignment) {
   return static_cast<double>(std::max<std::ptrdiff_t>(count, 1));
 }
 
-// GB/s of a throttle on the whole node; none where it is no bandwidth. MB/s are of the node: the agent regulates them.
+// GB/s of a throttle on the whole node; none where it is no bandwidth.
 std::optional<double> wanted_gbps(const Platform& platform, const Assignment& assignment) {
   if (!platform.mba || !assignment.mba || platform.mba->unit == "percent") return std::nullopt;
-  if (platform.mba->unit == "mbps") return *assignment.mba / mb_per_gb;
   constexpr double eighths = 8;
-  return *assignment.mba / eighths * domains_of(platform, assignment);
+  const double gbps = *assignment.mba / (platform.mba->unit == "mbps" ? mb_per_gb : eighths);
+  return platform.mba->per_domain ? gbps * domains_of(platform, assignment) : gbps;
 }
 
 std::string sentence(const std::string& service, double wanted, double measured) {

@@ -292,15 +292,12 @@ Status Daemon::reload() {
     return done();
   }
   // While the session stands: without it, files of the configuration before would be read again as well.
-  if (const Status usable = Session::check_files(*config, options_->dry_run); !usable) {
+  Status usable = Session::check_files(*config, options_->dry_run);
+  const bool moves = config->state_dir != session_->config().state_dir;
+  if (usable && moves && !options_->dry_run) usable = Actuator::check_lock(*config);  // the own one is locked
+  if (!usable) {
     spdlog::error("the configuration was not reloaded; the agent keeps the old configuration: {}",
                   usable.error().message);
-    metrics_.reloaded(false);
-    return done();
-  }
-  if (const Status opened = open_sockets(*config, session_options(*options_, *sockets_)); !opened) {
-    spdlog::error("the configuration was not reloaded; the agent keeps the old configuration: {}",
-                  opened.error().message);
     metrics_.reloaded(false);
     return done();
   }

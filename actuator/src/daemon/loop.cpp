@@ -147,12 +147,32 @@ void Loop::prime(double now_s) {
 }
 
 // A partition of 4 units is four CPUs or less than half a CPU, and the state of a policy has such numbers in it.
-void Loop::follow_core_unit(double core_quantum) {
-  const std::optional<double> before = std::exchange(memory_.core_quantum, core_quantum);
-  if (!before || *before == core_quantum) return;
-  spdlog::info("the core unit changes from {:g} to {:g} CPU; the policy begins anew", *before, core_quantum);
+void Loop::follow_units(const Platform& platform) {
+  const Units now{platform.core_quantum, platform.mba ? platform.mba->unit : ""};
+  const std::optional<Units> before = std::exchange(memory_.units, now);
+  if (!before || *before == now) return;
+  if (before->core_quantum != now.core_quantum) {
+    spdlog::info("the core unit changes from {:g} to {:g} CPU; the policy begins anew", before->core_quantum,
+                 now.core_quantum);
+  } else {
+    spdlog::info("the unit of memory bandwidth changes; the policy begins anew");
+  }
   memory_.partition.reset();
   memory_.policy_state.reset();
+}
+
+// Then every decision with quotas is refused, and no fallback comes, since the server answers.
+void Loop::note_minimums(const Observation& observation) {
+  std::uint64_t least = 0;
+  for (const Service& service : observation.services) {
+    if (service.min_cores > 1) least += service.min_cores;  // the default of one is nobody's wish
+  }
+  const bool above = least > observation.platform.cores;
+  if (above && !minimums_told_) {
+    spdlog::warn("min_cores of all services are {} cores together, this node has {}; lower limits.min_cores", least,
+                 observation.platform.cores);
+  }
+  minimums_told_ = above;
 }
 
 Observation Loop::observe(double now_s) {
@@ -167,7 +187,7 @@ Observation Loop::observe(double now_s) {
   memory_.last_turn_s = now_s;
   observation.policy = config_->policy;
   observation.platform = machine_->platform();
-  follow_core_unit(observation.platform.core_quantum);
+  follow_units(observation.platform);
   note_absent();
   note_watched();
   observation.assignments = in_force();
@@ -189,6 +209,7 @@ Observation Loop::observe(double now_s) {
   observation.services = sensors_->read(interval, dry_run_ ? read_back() : observation.assignments, machine_->places(),
                                         observation.missing);
   set_core_limits(observation.services, *config_, observation.platform);
+  note_minimums(observation);
   note_missing(observation.missing);
   note_targets(observation.services);
   report_.host = observation.host;
@@ -398,7 +419,7 @@ bool Loop::share_evenly(double now_s) {
   memory_.policy_state = state;
   memory_.outcome = outcome;
   const bool in_force = report_.outcome && took_effect(*report_.outcome);
-  if (in_force) even_cpus_ = machine_->platform().cpus;
+  even_cpus_ = in_force ? machine_->platform().cpus : std::string();
   return in_force;
 }
 

@@ -19,11 +19,18 @@
 
 namespace osml {
 
+// What partitions and states of policies count in.
+struct Units {
+  double core_quantum = 1;
+  std::string mba;  // empty where there is none
+  bool operator==(const Units&) const = default;
+};
+
 // What the loop remembers from turn to turn, and over a reload of the configuration.
 struct Memory {
   std::uint64_t seq = 0;
   std::optional<double> last_turn_s;
-  std::optional<double> core_quantum;  // of the last observation: state and partition count in it
+  std::optional<Units> units;  // of the last observation
   std::optional<std::string> policy_state;
   std::optional<Outcome> outcome;
   std::optional<Partition> partition;  // last applied
@@ -57,7 +64,8 @@ class Loop {
   void take_turn(double now_s);
   void reconcile();
   Observation observe(double now_s);
-  void follow_core_unit(double core_quantum);
+  void follow_units(const Platform& platform);
+  void note_minimums(const Observation& observation);
   void note_absent();
   void note_watched();
   // Nobody is there: nothing to ask for. Counts as an answer, so that the silence of the server begins anew.
@@ -100,8 +108,9 @@ class Loop {
   std::string infeasible_;       // as told last
   std::string interrupt_plan_;   // as told last
   std::string even_cpus_;        // that the fallback has divided
-  std::string undone_;           // why the last decision was not applied, as told last
-  std::string release_error_;    // as told last
+  bool minimums_told_ = false;
+  std::string undone_;         // why the last decision was not applied, as told last
+  std::string release_error_;  // as told last
   TurnReport report_;
 };
 

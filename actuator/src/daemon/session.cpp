@@ -17,6 +17,31 @@ CpuSet cpus_of(const Platform& platform) {
   return cpus ? *cpus : CpuSet{};
 }
 
+// A dry run may look beside an agent that holds the sockets: then the latencies are missing, with the reason.
+Status open_sockets(const Config& config, const SessionOptions& options) {
+  if (options.sockets == nullptr || options.dry_run) return done();
+  for (const ServiceConfig& service : config.services) {
+    if (!service.latency || !service.latency->datagram) continue;
+    const auto opened = options.sockets->get(*service.latency->datagram, service.latency->datagram_mode);
+    if (opened) continue;
+    const Error error = opened.error().wrap("latency of service '" + service.spec.name + "'");
+    if (!options.known) return error;
+    spdlog::error("{}", error.message);
+  }
+  return done();
+}
+
+// Without opening one: those that are open are the old configuration's until it goes.
+Status check_sockets(const Config& config) {
+  for (const ServiceConfig& service : config.services) {
+    if (!service.latency || !service.latency->datagram) continue;
+    if (const Status possible = TelemetrySockets::check(*service.latency->datagram); !possible) {
+      return possible.error().wrap("latency of service '" + service.spec.name + "'");
+    }
+  }
+  return done();
+}
+
 // The token, and a look at the files that libcurl reads by itself.
 Result<std::string> read_secrets(const ServerConfig& server) {
   auto token = read_token(server);
@@ -49,20 +74,6 @@ void warn_of_short_ages(const Config& config) {
 }
 
 }  // namespace
-
-// A dry run may look beside an agent that holds the sockets: then the latencies are missing, with the reason.
-Status open_sockets(const Config& config, const SessionOptions& options) {
-  if (options.sockets == nullptr || options.dry_run) return done();
-  for (const ServiceConfig& service : config.services) {
-    if (!service.latency || !service.latency->datagram) continue;
-    const auto opened = options.sockets->get(*service.latency->datagram, service.latency->datagram_mode);
-    if (opened) continue;
-    const Error error = opened.error().wrap("latency of service '" + service.spec.name + "'");
-    if (!options.known) return error;
-    spdlog::error("{}", error.message);
-  }
-  return done();
-}
 
 Session::Session(Actuator actuator, std::string token, const SessionOptions& options, NodeClock clock)
     : actuator_(std::move(actuator)),
@@ -98,6 +109,9 @@ std::unique_ptr<ExperienceOutbox> Session::make_outbox(const SessionOptions& opt
 
 Status Session::check_files(const Config& config, bool dry_run) {
   if (const auto token = read_secrets(config.server); !token) return token.error();
+  if (!dry_run) {
+    if (Status possible = check_sockets(config); !possible) return possible;
+  }
   return Actuator::check_files(config, dry_run);
 }
 

@@ -38,9 +38,6 @@ struct SessionOptions {
   std::optional<SessionFiles> known = {};
 };
 
-// The sockets for latencies; those that are open already stay.
-Status open_sockets(const Config& config, const SessionOptions& options);
-
 class Session {
  public:
   // Opens the machine (lock, healing) and the sockets for latencies, and reads the token. `clock` is kept where the

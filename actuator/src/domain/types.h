@@ -28,6 +28,7 @@ struct MbaRange {
   unsigned max = 100;
   unsigned step = 10;            // 0 = any value
   std::string unit = "percent";  // percent | mbps | eighth_gbps
+  bool per_domain = false;       // bandwidth of each cache domain, not of the node; nobody is told
 };
 
 // What a lever of one service can be set to; of memory and disk `max` is what all services have together.

@@ -72,9 +72,9 @@ MbaRange mba_range(const resctrl::BandwidthInfo& mb) {
     case resctrl::BandwidthUnit::Percent:
       return {mb.min, mb.max, mb.granularity, "percent"};
     case resctrl::BandwidthUnit::Mbps:
-      return {mb.min, mb.max, 0, "mbps"};
+      return {mb.min, mb.max, 0, "mbps", true};
     case resctrl::BandwidthUnit::EighthGbps:
-      return {mb.min, mb.max, mb.granularity, "eighth_gbps"};
+      return {mb.min, mb.max, mb.granularity, "eighth_gbps", true};
   }
   return {};
 }

@@ -34,7 +34,8 @@ class Check {
         platform_(platform),
         knobs_(knobs),
         held_(held),
-        last_(held == nullptr ? last : nullptr),
+        supposed_(held == nullptr ? Wanted() : wanted_values(*held)),
+        last_(held == nullptr ? last : &supposed_),
         own_(own) {}
 
   [[nodiscard]] Refusal run() const {
@@ -197,7 +198,7 @@ class Check {
   // A setting that a decision leaves out is nobody's limit any more, so it counts as all there is. Before the first
   // decision nobody knows.
   [[nodiscard]] Refusal step(Aspect aspect, const char* limit, const std::optional<unsigned>& most) const {
-    if (!most || (last_ == nullptr && held_ == nullptr)) return {};
+    if (!most || last_ == nullptr) return {};
     const Wanted values = wanted_values(assignment_);
     const auto value = values.find(aspect);
     const bool was_set = last_ != nullptr && last_->contains(aspect);
@@ -270,7 +271,8 @@ class Check {
   const Platform& platform_;
   const KnobSet& knobs_;
   const Assignment* held_;
-  const Wanted* last_;  // none before the first decision, and in a dry run
+  Wanted supposed_;     // of a dry run, after its first decision
+  const Wanted* last_;  // none before the first decision
   bool own_;
 };
 

@@ -23,16 +23,16 @@ std::optional<bool> same_effect(const Outcome& now, const std::optional<Outcome>
   return now.status == then->status || (took_effect(now) && took_effect(*then));
 }
 
-Replayed replay_one(Machine& machine, RecordedDecision recorded, bool dry_run, std::vector<Assignment>& held,
-                    const std::vector<Assignment>& found) {
+Replayed replay_one(Machine& machine, RecordedDecision recorded, bool dry_run, Supposing& supposing) {
   if (!dry_run) {
     if (const Status reconciled = machine.reconcile(); !reconciled) {
       spdlog::warn("reconcile failed before decision {}: {}", recorded.decision.seq, reconciled.error().message);
     }
   }
-  const bool supposed = dry_run && held != found;  // before that nobody knows what is a decision's
-  Outcome outcome = machine.apply(recorded.decision, dry_run, supposed ? held : std::vector<Assignment>());
-  if (outcome.status == OutcomeStatus::DryRun) held = suppose(std::move(held), recorded.decision, found);
+  Outcome outcome = machine.apply(recorded.decision, dry_run, supposing.held.value_or(std::vector<Assignment>()));
+  if (outcome.status == OutcomeStatus::DryRun) {
+    supposing.held = suppose(supposing.held.value_or(supposing.found), recorded.decision, supposing.found);
+  }
   const std::optional<bool> agrees = same_effect(outcome, recorded.outcome);
   return {std::move(recorded), std::move(outcome), agrees};
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "daemon/machine.h"
+#include "plan/suppose.h"
 #include "replay/record_file.h"
 
 namespace osml {
@@ -21,9 +22,8 @@ struct Replayed {
 // other side can't be compared.
 std::optional<bool> same_effect(const Outcome& now, const std::optional<Outcome>& then);
 
-// As the daemon does in a turn: take in what was born meanwhile, then apply. Dry: only plan; steps begin at what `held`
-// says, which then has what the decision would have set. `found`: what there was before the first decision.
-Replayed replay_one(Machine& machine, RecordedDecision recorded, bool dry_run, std::vector<Assignment>& held,
-                    const std::vector<Assignment>& found);
+// As the daemon does in a turn: take in what was born meanwhile, then apply. Dry: only plan; steps begin at what is
+// supposed, which then has what the decision would have set.
+Replayed replay_one(Machine& machine, RecordedDecision recorded, bool dry_run, Supposing& supposing);
 
 }  // namespace osml

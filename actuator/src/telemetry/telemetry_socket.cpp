@@ -25,13 +25,7 @@ Error at(const fs::path& path, ErrorKind kind, const std::string& what) {
 }  // namespace
 
 Result<std::shared_ptr<TelemetrySocket>> TelemetrySocket::open(const fs::path& path, unsigned mode) {
-  const fs::path directory = path.parent_path();
-  if (std::error_code code; !fs::is_directory(directory, code)) {
-    return at(path, ErrorKind::Input, "the directory " + directory.string() + " does not exist; create it first");
-  }
-  if (Status trusted = refuse_untrusted(directory, "the directory of the datagram socket"); !trusted) {
-    return trusted.error();
-  }
+  if (Status possible = TelemetrySockets::check(path); !possible) return possible.error();
   auto fd = bind_closed(path, "datagram " + path.string());  // until set_mode() opens it as far as was asked for
   if (!fd) return fd.error();
   // not make_shared: the constructor is private
@@ -94,6 +88,14 @@ TelemetrySocket::Arrived TelemetrySocket::take() {
 }
 
 TelemetrySockets::TelemetrySockets() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
+
+Status TelemetrySockets::check(const fs::path& path) {
+  const fs::path directory = path.lexically_normal().parent_path();
+  if (std::error_code code; !fs::is_directory(directory, code)) {
+    return at(path, ErrorKind::Input, "the directory " + directory.string() + " does not exist; create it first");
+  }
+  return refuse_untrusted(directory, "the directory of the datagram socket");
+}
 
 Result<std::shared_ptr<TelemetrySocket>> TelemetrySockets::get(const fs::path& given, unsigned mode) {
   const fs::path path = given.lexically_normal();

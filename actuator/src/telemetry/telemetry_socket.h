@@ -75,6 +75,8 @@ class TelemetrySockets {
   TelemetrySockets();
   // Open already, or opened; anew where its file has gone meanwhile.
   Result<std::shared_ptr<TelemetrySocket>> get(const fs::path& given, unsigned mode);
+  // Whether a socket may be made at this path; nothing is opened.
+  static Status check(const fs::path& path);
   // Readable where datagrams have come: then receive() reads them.
   [[nodiscard]] int fd() const { return epoll_.get(); }
   void receive();
