@@ -65,7 +65,7 @@ class StaffingState(Struct, frozen=True):
 
     `passed_s`: until when those who gave to `taker` in vain are passed over. `since_s`: the last change of ways.
     `halvings`: so often the way to the wanted units is halved, because the agent refused a longer step. `in_force`: the
-    last partition that is known to be applied.
+    last partition that is applied, as far as is known.
     """
 
     usage: dict[str, list[float]] = {}
@@ -107,7 +107,7 @@ class Staffing:
         applied = {} if before is None else owned_alone(before, "cores", lc)
         own: dict[Resource, Counts] = {}
         said, obstacle = "", None if state.wanted is None else not_applied(observation, state.wanted)
-        in_force = obstacle is None and parts["cores"].kind == "each"
+        in_force = obstacle is None and state.halvings == 0 and parts["cores"].kind == "each"
         state = _seen(observation, lc, state, grow=in_force and sum(applied.values()) < parts["cores"].room)
         if obstacle is not None and was_refused(observation):
             state = replace(state, halvings=min(state.halvings + 1, MOST_HALVINGS))

@@ -85,6 +85,21 @@ def test_a_miss_without_the_wanted_cores_adds_nothing_on_top() -> None:
     assert refused.state.extra["a"].units == 1, "that of the first miss: the cores that it wanted then never came"
 
 
+def test_a_miss_on_the_way_to_the_wanted_cores_adds_nothing_on_top() -> None:
+    loop = Loop(Staffing())
+    applied = loop.step(service("a", 1.0), service("b", 1.0))
+    for _ in range(40):
+        loop.partition = applied
+        enough = applied.cores_of("a") >= 15
+        after = loop.step(service("a", 9.0, ratio=0.5 if enough else 1.2), service("b", 1.0))
+        far = max(abs(after.cores_of(name) - applied.cores_of(name)) for name in "ab")
+        loop.outcome = Outcome(1, "applied" if far <= 1 else "refused", "max_core_step")
+        applied = after if far <= 1 else applied
+    assert loop.state is not None
+    assert applied.cores_of("a") == 15
+    assert loop.state.extra["a"].units == 2
+
+
 def test_ways_take_smaller_steps_after_a_refusal_and_a_newcomer_takes_what_they_leave() -> None:
     loop = Loop(Staffing())
     before = loop.step(service("a"), service("b"))
