@@ -10,9 +10,12 @@ from msgspec.structs import replace
 from osml.decide.state import open_state, seal_state
 from osml.domain import Outcome, Partition, Region
 from osml.policies.osml import Osml
-from osml.policies.osml.agent_refuses import LONGEST
-from osml.policies.osml.memory.state import Correction, Refused
+from osml.policies.osml.agent_refuses import LONGEST, part_of_the_way
+from osml.policies.osml.memory.state import Correction, OsmlState, Refused
+from osml.policies.osml.node import Cell
+from osml.policies.osml.rule import Proposal
 from tests.kit.fake_models import Run, needs, service
+from tests.kit.osml_facts import facts
 
 APPLIED = Partition([Region(["a"], 18, 10), Region(["b"], 18, 10)])
 
@@ -118,6 +121,96 @@ def test_an_agent_that_limits_how_much_changes_at_once_is_asked_for_less(most: i
         outcome = Outcome(decision.seq, "applied" if far <= most else "refused", "max_core_step")
         applied = decision.partition if far <= most else applied
     assert run.cores() == {"a": 4, "b": 4}
+
+
+class Limited(Run):
+    """An agent that carries nothing out by which a service gets or gives more than `most` units at once."""
+
+    most = 0
+    applied = APPLIED
+    outcome: Outcome | None = None
+
+    def tick(self, *services: Any) -> None:
+        after = self(*services, partition=self.applied, outcome=self.outcome).partition
+        new, old = after.reach(), self.applied.reach()
+        far = max(abs(new[name][part] - old[name][part]) for name in "ab" for part in (0, 1))
+        self.outcome = Outcome(self.decision.seq, "applied" if far <= self.most else "refused", "max_core_step")
+        self.applied = after if far <= self.most else self.applied
+
+    def held(self) -> dict[str, int]:
+        return {name: self.applied.cores_of(name) for name in "ab"}
+
+
+@pytest.mark.parametrize(("most", "intervals"), [(1, 60), (2, 60), (4, 30)])
+def test_a_length_that_was_accepted_is_not_searched_for_again(most: int, intervals: int) -> None:
+    run = Limited(Osml(needs(rate_10=4.0), without=["probe"]))
+    run.most = most
+    for _ in range(intervals):
+        run.tick(service("a"), service("b"))
+    assert run.held() == {"a": 4, "b": 4}
+
+
+def test_a_shortened_step_down_is_withdrawn_when_a_target_is_missed_after_it() -> None:
+    run = Limited(Osml(needs(rate_10=4.0), without=["probe"]))
+    run.most = 8
+    while run.held()["a"] == 18:
+        run.tick(service("a"), service("b"))
+    assert run.held()["a"] == 11
+    run.tick(service("a", 1.3), service("b"))
+    run.tick(service("a", 1.3), service("b"))
+    assert run.held()["a"] >= 18
+
+
+@pytest.mark.parametrize("halvings", [1, 2, 3, 6])
+def test_of_several_that_get_more_some_wait_for_what_one_gives_in_parts(halvings: int) -> None:
+    cells = {"a": (18, 5), "b": (6, 5), "c": (6, 5), "d": (6, 5)}
+    wanted = Proposal({"a": Cell(15, 5), "b": Cell(7, 5), "c": Cell(7, 5), "d": Cell(7, 5)}, past_cliff=True)
+    before = OsmlState(refused=Refused(halvings, 0), halvings=halvings)
+    part = part_of_the_way(facts(*map(service, "abcd"), cells=cells, before=before), wanted)
+    assert part.cells["a"].cores == 17
+    assert sorted(part.cells[name].cores for name in "bcd") == [6, 6, 7]
+
+
+@pytest.mark.parametrize("ratio", [0.5, 1.5])
+def test_a_newcomer_is_placed_though_the_agent_refuses_what_that_takes_from_others_at_once(ratio: float) -> None:
+    run = Run(Osml(needs(rate_10=12.0), without=["probe"]))
+    run(service("a"), service("b"))
+    first, outcome = run.decision.partition, Outcome(run.decision.seq, "applied")
+    for _ in range(10):  # somebody came, so nobody knows of a partition for all
+        after = run(service("a"), service("b"), service("c", ratio), partition=None, outcome=outcome)
+        far = max(abs(after.partition.cores_of(name) - first.cores_of(name)) for name in "ab")
+        if far <= 2:
+            break
+        outcome = Outcome(after.seq, "refused", "max_core_step")
+    assert far <= 2
+    assert run.cores()["c"] >= 1
+    assert not any({"a", "c"} <= set(region.owners) for region in after.partition.regions)
+
+
+def test_what_a_request_supposes_stays_while_it_is_repeated_and_may_still_come_true() -> None:
+    run = Run(Osml(needs(rate_1000=4.0, rate_5000=16.0, rate_12000=30.0)))
+    many = [service("a", 2.0, 1000.0), service("b", 3.0, 5000.0), service("c", 4.0, 12000.0)]
+    while run.decision is None or not _state(run).set_aside:
+        run(*many)
+    wanted, undo = run.decision.partition, _state(run).undo
+    assert undo is not None
+    for _ in range(6):
+        run(*many, partition=None, outcome=Outcome(run.decision.seq, "failed", "busy"))
+        assert run.decision.partition == wanted
+        assert (_state(run).set_aside, _state(run).undo) == (["c"], undo)
+    run(*many, outcome=Outcome(run.decision.seq, "applied"))
+    assert _state(run).set_aside == ["c"]
+
+
+def test_what_a_repeated_request_supposed_is_forgotten_when_it_is_refused() -> None:
+    run = Run(Osml(needs(rate_1000=4.0, rate_5000=16.0, rate_12000=30.0)))
+    many = [service("a", 2.0, 1000.0), service("b", 3.0, 5000.0), service("c", 4.0, 12000.0)]
+    while run.decision is None or not _state(run).set_aside:
+        run(*many)
+    cells = Partition([Region(["a"], 6, 6), Region(["b"], 12, 7), Region(["c"], 18, 7)])
+    run(*many, partition=None)
+    run(*many, partition=cells, outcome=Outcome(run.decision.seq, "refused", "busy"))
+    assert _state(run).set_aside == []
 
 
 def test_an_agent_that_refuses_all_is_named_to_the_scheduler_above() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from osml.allocation.refusals import was_refused
 from osml.domain import Observation, Reason, Service
 from osml.entropy import be_entropy, combine, intolerable, lc_entropy
 from osml.policies.osml.answers.forecast import NO_MODEL, Answer
@@ -173,7 +174,8 @@ def facts_of(
     """The facts of an interval. `answers` has one for each LC service."""
     services = {service.name: service for service in observation.services if service.kind == "lc"}
     applied = observation.partition
-    held = cells_of(applied or before.wanted, node)
+    last = before.in_force if was_refused(observation) else None
+    held = cells_of(applied or last or before.wanted, node)
     blind = applied is None and before.wanted is not None  # what is in force nobody knows: nothing is learned
     tracks, moved = dict[str, Track](), False
     for name, one in services.items():
@@ -201,7 +203,7 @@ def facts_of(
     way = _way(cells, services, set_aside)
     age = before.age + 1
     scores = {} if changed else dict(before.scores)
-    if not changed and age > (settings.patience if way == SHARED else settings.settle):
+    if not (changed or blind) and age > (settings.patience if way == SHARED else settings.settle):
         scores = _scored(scores, way, observation, services, set_aside)
     streaks = {name: 0 if services[name].slack is None else track.streak for name, track in tracks.items()}
     served = [streak for name, streak in streaks.items() if name not in set_aside]

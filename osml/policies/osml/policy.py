@@ -178,15 +178,16 @@ def _remembered(
 ) -> OsmlState:
     """What the next decision has to know."""
     kept = proposal.partition is not None
+    again = kept and facts.observation.partition is None
     set_aside = facts.set_aside if kept else list(proposal.set_aside)
     same = len(proposal.cells) == len(facts.cells) and bool(set_aside) == bool(facts.set_aside)
     return replace(
         facts.before,
         tracks={**facts.tracks, **proposal.tracks},
         refused=after_decision(facts, proposal),
-        undo=None if kept else undo_of(facts, proposal),
+        undo=facts.before.undo if again else None if kept else undo_of(facts, proposal),
         set_aside=set_aside,
-        age=facts.age if kept or same else 0,
+        age=facts.before.age if again else facts.age if kept or same else 0,
         scores=facts.scores,
         wanted=partition,
         shortage=lack,

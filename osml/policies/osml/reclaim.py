@@ -65,7 +65,8 @@ def _served(facts: Facts) -> dict[str, Cell]:
 def _surplus(facts: Facts, name: str, cell: Cell) -> Cell:
     """The cell without what is not needed: at first all of it, later only what is clearly too much."""
     track, want, settings = facts.tracks[name], facts.wants[name], facts.settings
-    if track.before is not None and ((track.level or 0.0) > settings.close or track.settled < settings.settle):
+    again = track.before is not None and not facts.before.halvings  # parts of a refused step are one step
+    if again and ((track.level or 0.0) > settings.close or track.settled < settings.settle):
         return cell
     if facts.unpredicted(name) and track.settled < settings.later:
         return cell
@@ -74,11 +75,11 @@ def _surplus(facts: Facts, name: str, cell: Cell) -> Cell:
         ways = cell.ways  # more cache makes cores go further, and cores are what the others lack
     cores = max(cores, min(cell.cores, least_for_use(facts, name)))
     goal = Cell(cores, ways)
-    if track.before is not None:
+    if again:
         goal = Cell(cores if cell.cores - cores >= settings.little * cell.cores else cell.cores, ways)
     if goal == cell or not may_have(facts, name, goal):
         return cell
-    trusted = facts.answers[name].seen and track.before is None and not facts.node.be
+    trusted = facts.answers[name].seen and not again and not facts.node.be
     return goal if trusted else _halfway(cell, goal)
 
 

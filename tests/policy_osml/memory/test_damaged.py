@@ -80,6 +80,9 @@ DAMAGES: dict[str, Damage] = {
     "wanted": lambda s, rng, names: replace(
         s, wanted=Partition([Region(names, rng.choice((0, 1, 99)), rng.choice((0, 1, 99)))])
     ),
+    "in_force": lambda s, rng, names: replace(
+        s, in_force=Partition([Region(names, rng.choice((0, 1, 99)), 1), Region(["gone"], 99, 99)])
+    ),
     "times": lambda s, rng, names: replace(s, violated_since_s=rng.choice(FLOATS)),
 }
 

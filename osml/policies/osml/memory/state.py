@@ -98,7 +98,9 @@ class OsmlState(Struct, frozen=True):
     - `age`: intervals in the present way to run the node. `scores`: E_S of each way that was tried at these loads.
     - `unfamiliar`: in-distribution intervals of services whose predictions are not used yet.
     - `wanted`: the last decision, number `seq`. `refused`: decisions that the agent did not carry out. `undo`: what
-      to remember in place of what `wanted` supposes, if it is not carried out.
+      to remember in place of what `wanted` supposes, if it is not carried out. `in_force`: the last partition that is
+      known to be applied. `halvings`: so often the way to other cells is halved after a refusal, until all of a way
+      was not refused.
     - `shortage`: what the scheduler above was told last. `violated_since_s`: since when some target is missed.
     """
 
@@ -110,6 +112,8 @@ class OsmlState(Struct, frozen=True):
     wanted: Partition | None = None
     refused: Refused | None = None
     undo: Undo | None = None
+    in_force: Partition | None = None
+    halvings: Annotated[int, Meta(ge=0, le=64)] = 0
     shortage: Infeasible | None = None
     violated_since_s: float | None = None
     seq: int = -1
