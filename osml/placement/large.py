@@ -7,6 +7,7 @@ from typing import Any
 
 from osml.allocation.staffing import used_cpus
 from osml.domain import Observation, Service
+from osml.placement.openings import Openings
 from osml.placement.settings import Settings
 from osml.placement.sites import Sites
 from osml.placement.state import Large, PlacementState
@@ -20,13 +21,15 @@ def too_large(
     A job is as large as the room that it gets, so only its operator's minimum counts.
     """
     most = max(len(site.cpus) for site in sites.values())
+    openings = Openings(observation, sites, state, needs, settings)
     found: dict[str, Large] = {}
     for service in observation.services:
         if service.name in state.large:
-            still = _still(state.large[service.name], service, needs, most, settings)
+            n_cpus = openings.most_cpus(service) if service.name in state.homes else most
+            still = _still(state.large[service.name], service, needs, n_cpus, settings)
             if still is not None:
                 found[service.name] = still
-        elif _outgrows(service, observation, sites, state, needs, settings):
+        elif _outgrows(service, openings, state, needs, settings):
             found[service.name] = Large()
     return found, _said(observation, found, most)
 
@@ -44,12 +47,12 @@ def _said(observation: Observation, found: Mapping[str, Large], most: int) -> st
     return f"the node is divided as a whole: {names} is too large for a cache domain, the largest has {most} CPUs"
 
 
-def _still(large: Large, service: Service, needs: Mapping[str, float], most: int, settings: Settings) -> Large | None:
+def _still(large: Large, service: Service, needs: Mapping[str, float], n_cpus: int, settings: Settings) -> Large | None:
     """What is known of a service that was too large; None once it has fitted, or was not measured, for long enough."""
     used = used_cpus(service)
     if used is None:
         now = Large(large.fits, large.unseen + 1)
-    elif used <= settings.fits * most and needs[service.name] <= most:
+    elif used <= settings.fits * n_cpus and needs[service.name] <= n_cpus:
         now = Large(large.fits + 1)
     else:
         now = Large()
@@ -58,19 +61,16 @@ def _still(large: Large, service: Service, needs: Mapping[str, float], most: int
 
 def _outgrows(
     service: Service,
-    observation: Observation,
-    sites: Sites,
+    openings: Openings,
     state: PlacementState[Any],
     needs: Mapping[str, float],
     settings: Settings,
 ) -> bool:
-    """Whether it is alone with jobs in a domain that misses its target, and more than the domain would help."""
+    """Whether it is alone with jobs in a domain that misses its target, and more than a domain would help."""
     home, used = state.homes.get(service.name), used_cpus(service)
     if service.kind != "lc" or home is None or used is None or state.missed.get(home, 0) < settings.missed:
         return False
-    lc_homes = {state.homes.get(one.name) for one in observation.services if one.kind == "lc" and one is not service}
-    # It may have a larger domain to itself, where there is one without LC services: see `wanted_move`.
-    n_cpus = max(len(site.cpus) for domain, site in sites.items() if domain == home or domain not in lc_homes)
-    if used < settings.full * n_cpus and needs[service.name] <= n_cpus:
+    if any(one.kind == "lc" and one is not service for one in openings.inside[home]):
         return False
-    return home not in lc_homes
+    n_cpus = openings.most_cpus(service)
+    return used >= settings.full * n_cpus or needs[service.name] > n_cpus

@@ -12,8 +12,9 @@ from osml.domain import Observation, Reason, Service
 from osml.placement.choose import with_homes
 from osml.placement.groups import groups_of, with_one_group
 from osml.placement.large import too_large
-from osml.placement.move import Wanted, members, wanted_move
+from osml.placement.move import Wanted, wanted_move
 from osml.placement.needs import needs_of
+from osml.placement.openings import members
 from osml.placement.part import merged, seen_in, seen_whole
 from osml.placement.settings import DEFAULT, Settings
 from osml.placement.sites import Sites, sites_of
@@ -87,7 +88,7 @@ class Placed:
             found, full = self._plans(observation, state, inside, sharing)
         for domain, services in inside.items():
             told = domain in found and found[domain][0].infeasible is not None and domain not in sharing
-            late = told or any(map(_misses, services))
+            late = any(map(_misses, services)) or (told and not all(map(_meets, services)))
             missed[domain] = state.missed.get(domain, 0) + 1 if late else 0
             held[domain] = 0 if late else state.held.get(domain, 0) + 1
         plans = {domain: found[domain][0] for domain in inside if domain in found}
@@ -160,6 +161,11 @@ def _settling(state: PlacementState[Any], domains: set[int]) -> PlacementState[A
 
 def _shares(domain: int, room: int | None) -> str:
     return f"cache domain {domain}: all its services share the ways, the node has only {room} cache groups"
+
+
+def _meets(service: Service) -> bool:
+    """Whether nobody has to care for it: it is known to meet its target, or is a job."""
+    return service.kind != "lc" or (service.slack is not None and service.slack >= 0)
 
 
 def _misses(service: Service) -> bool:

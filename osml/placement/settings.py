@@ -16,8 +16,10 @@ class Settings(Struct, frozen=True):
 
     When a service is too large for a domain:
 
-    - `full`: share of its domain's CPUs; a service that misses and uses more, or needs more than all, is too large.
-    - `fits`: share of the largest domain's CPUs; a service that uses less, and needs no more than all, is small again.
+    CPUs are those of its domain, or of the largest one that it could have to itself.
+
+    - `full`: share of the CPUs; a service that misses and uses more, or needs more than all, is too large.
+    - `fits`: share of the CPUs; a service that uses less, and needs no more than all, is small again.
     - `fitting`: intervals in a row in which it has to fit, or in which its CPU time is not measured.
     """
 

@@ -1,17 +1,20 @@
 """When a service moves to another cache domain, which one, and when none does."""
 
+from typing import NamedTuple
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from osml.decide.decide import decide, decide_by
-from osml.domain import Assignment, CacheDomain, Observation, Platform, Service
+from osml.domain import Assignment, CacheDomain, Observation, Outcome, Platform, Service
 from osml.placement.placed import Placed
 from osml.placement.settings import DEFAULT
 from osml.placement.sites import sites_of
 from osml.placement.state import PlacementState
 from osml.policies.even import Even
-from tests.placement.two_domains import be, homes, lc, observation, platform
+from tests.placement.two_domains import answered, be, homes, lc, observation, platform
 
 NODE = platform()
 PATIENCE = max(DEFAULT.missed, DEFAULT.held)
@@ -221,15 +224,80 @@ def test_an_operators_minimum_above_every_domain_is_said() -> None:
     assert decision.reasons[0].text == text
 
 
-def test_a_service_alone_moves_to_the_larger_domain_that_is_empty() -> None:
+class Uneven(NamedTuple):
+    """What a service alone in a domain of 6 CPUs, beside one of 8, had in each interval; it meets its target with 8."""
+
+    homes: list[int | None]
+    cores: list[int]
+
+
+def uneven(jobs: list[Service], *, refused: bool = False) -> Uneven:
+    """140 intervals. `refused`: the agent refuses each decision that moves the service."""
     node = platform(cores=14, cpus="2-15")  # two CPUs of the first domain are reserved
-    state, partition, assignments, homes_seen = None, None, [Assignment("a", cpus="2-7")], []
+    seen = observation([], node, assignments=[Assignment("a", cpus="2-7"), *(Assignment(j.name, "8-15") for j in jobs)])
+    found = Uneven([], [])
     for seq in range(140):
-        met = partition is not None and partition.cores_of("a") >= 8
-        seen = observation([lc("a", 4.7, 7.0 if met else 13.0)], node, seq=seq, time_s=float(seq), partition=partition)
-        decision = decide(replace(seen, policy="osml:formula", assignments=assignments, policy_state=state))
-        state, partition, assignments = decision.policy_state, decision.partition, decision.assignments
-        homes_seen.append(homes(partition)["a"])
-    assert homes_seen[-1] == 1
-    assert sorted(set(homes_seen)) == [0, 1], "never the whole node"
-    assert homes_seen == sorted(homes_seen), "once"
+        met = seen.partition is not None and seen.partition.cores_of("a") >= 8
+        services = [lc("a", 4.7, 7.0 if met else 13.0), *jobs]
+        seen = replace(seen, services=services, policy="osml:formula", seq=seq, time_s=float(seq))
+        decision = decide(seen)
+        home = homes(decision.partition).get("a")
+        seen = replace(seen, policy_state=decision.policy_state, outcome=Outcome(seq, "applied"))
+        if refused and home == 1:
+            seen = replace(seen, outcome=Outcome(seq, "refused"))
+        else:
+            seen = replace(seen, partition=decision.partition, assignments=decision.assignments)
+        assert seen.partition is not None
+        found.homes.append(homes(seen.partition).get("a"))
+        found.cores.append(seen.partition.cores_of("a"))
+    return found
+
+
+def test_a_service_alone_moves_to_the_larger_domain_that_is_empty() -> None:
+    found = uneven([]).homes
+    assert found[-1] == 1
+    assert set(found) == {0, 1}, "never the whole node"
+    assert found == sorted(found, key=lambda home: home or 0), "once"
+
+
+def test_a_service_alone_moves_to_the_larger_domain_with_a_job_that_yields() -> None:
+    found = uneven([be("j", 1.0, min_cores=0)])
+    assert found.homes[-1] == 1
+    assert set(found.homes) == {0, 1}
+    assert min(found.cores[-60:]) >= 8
+
+
+@pytest.mark.parametrize(
+    ("limits", "refused"),
+    [({"min_cores": 2}, False), ({"min_cores": 0, "min_ways": 16}, False), ({"min_cores": 0}, True)],
+    ids=["cores", "ways", "refused"],
+)
+def test_a_service_alone_that_finds_no_room_gets_the_whole_node(limits: dict[str, int], refused: bool) -> None:
+    """A job needs the CPUs or ways of the larger domain, or the agent refuses the move."""
+    found = uneven([be("j", 1.0, **limits)], refused=refused)
+    assert set(found.homes[-60:]) == {None}
+    assert min(found.cores[-60:]) >= 8
+
+
+@pytest.mark.parametrize("policy", ["osml:formula", "even"])
+def test_nobody_moves_from_a_domain_whose_ways_are_not_divided_but_where_all_meet_their_targets(policy: str) -> None:
+    assignments = [*(Assignment(name, cpus="0-7") for name in "abc"), Assignment("d", cpus="8-15")]
+    services = [lc(name, 0.3, 5.0) for name in "abcd"]
+    seen = observation(services, platform(max_groups=3), assignments=assignments, policy=policy)
+    for _ in range(3 * PATIENCE):
+        decision = decide(seen)
+        assert decision.infeasible is not None
+        assert homes(decision.partition) == {"a": 0, "b": 0, "c": 0, "d": 1}
+        seen = answered(seen, decision)
+
+
+def test_a_service_moves_from_a_domain_that_can_not_satisfy_one_without_a_latency() -> None:
+    """Nobody is known to miss a target, but one could."""
+    seen = observation(
+        [lc("a", 0.3, None), *(lc(name, 0.3, 5.0) for name in "bcd")], platform(max_groups=3), policy="osml:formula",
+        assignments=[*(Assignment(name, cpus="0-7") for name in "abc"), Assignment("d", cpus="8-15")],
+    )  # fmt: skip
+    for _ in range(PATIENCE + 1):
+        decision = decide(seen)
+        seen = answered(seen, decision)
+    assert [reason.text for reason in decision.reasons if "moves to" in reason.text]  # pyright: ignore
