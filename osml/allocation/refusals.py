@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from osml.domain import Infeasible, Observation
+from osml.domain import NOT_DONE, Infeasible, Observation
 
-NOT_DONE = ("refused", "rolled_back", "failed")
 LASTING = 2  # one refusal can be an accident
 
 

@@ -7,11 +7,8 @@ from collections.abc import Collection
 
 import msgspec
 
-from osml.domain import Decision, Observation, Partition, Platform, usable_domains
+from osml.domain import NOT_DONE, Decision, Observation, Partition, Platform, usable_domains
 from osml.records import Line, only_watched
-
-_NOT_APPLIED = frozenset({"refused", "rolled_back", "failed"})
-"""Outcomes after which an allocation is not in force."""
 
 
 class _Open(msgspec.Struct, frozen=True):
@@ -86,7 +83,7 @@ class Decisions:
             return
         kind = self.supposed if only_watched(one.observation) else self.applied
         outcome = None if after is None else after.outcome
-        if outcome is not None and outcome.seq == one.decision.seq and outcome.status in _NOT_APPLIED:
+        if outcome is not None and outcome.seq == one.decision.seq and outcome.status in NOT_DONE:
             kind.refused(one.decision, outcome.status)
         else:
             kind.see(one.observation, one.decision, one.targeted)

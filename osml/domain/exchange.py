@@ -26,6 +26,9 @@ class Outcome(Struct, frozen=True, forbid_unknown_fields=True):
     duration_ms: NonNegativeFloat | None = None
 
 
+NOT_DONE = frozenset({"refused", "rolled_back", "failed"})
+"""`Outcome.status` of a decision that is not in force, although the agent applies decisions."""
+
 DRY_RUN = "dry_run"
 """Key of `Observation.missing` where the agent applies nothing: what it tells of allocations would be in force."""
 

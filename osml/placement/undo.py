@@ -6,18 +6,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from osml.domain import Observation, Reason
+from osml.domain import NOT_DONE, Observation, Reason
 from osml.placement.state import PlacementState
 
-NOT_TAKEN = {"refused": "refused by the agent", "rolled_back": "rolled back", "failed": "not applied"}
-"""`Outcome.status` of a decision that is not in force, and its words in a reason."""
+_SAID = {"refused": "refused by the agent", "rolled_back": "rolled back"}
 
 
 def after_outcome(observation: Observation, state: PlacementState[Any]) -> tuple[PlacementState[Any], list[Reason]]:
     """The state as before a move whose decision was not taken. That service then stays for a while."""
     trial, outcome = state.trial, observation.outcome
     state = replace(state, trial=None)
-    if trial is None or outcome is None or outcome.seq != trial.seq or outcome.status not in NOT_TAKEN:
+    if trial is None or outcome is None or outcome.seq != trial.seq or outcome.status not in NOT_DONE:
         return state, []
     move = trial.move
     if move.service not in state.homes:
@@ -26,5 +25,5 @@ def after_outcome(observation: Observation, state: PlacementState[Any]) -> tuple
     untouched = {domain: inner for domain, inner in state.inner.items() if domain != state.homes[move.service]}
     homes = state.homes | {move.service: move.left}
     state = replace(state, homes=homes, inner=untouched | trial.inner, moves=undone)
-    text = f"{move.service} stays in cache domain {move.left}: the move was {NOT_TAKEN[outcome.status]}"
+    text = f"{move.service} stays in cache domain {move.left}: the move was {_SAID.get(outcome.status, 'not applied')}"
     return state, [Reason(text=text, service=move.service)]

@@ -16,7 +16,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from starlette.types import Scope
 
-from osml.domain import Decision, Observation
+from osml.domain import NOT_DONE, Decision, Observation
 from osml_serving.api.decoding import Body
 from osml_serving.api.direct import Answer, of_framework, of_json
 from osml_serving.api.document import BATCH, DECISIONS
@@ -28,7 +28,7 @@ from osml_serving.rollout.rollout import Assigned
 from osml_serving.runtime import Runtime
 from osml_serving.view import interval
 from osml_serving.view.event_stream import frame
-from osml_serving.view.happenings import FAILED, make_seen
+from osml_serving.view.happenings import make_seen
 
 MAX_REASONS_LOGGED = 8
 _body = Body(Observation, "invalid_observation", "an observation")
@@ -209,7 +209,7 @@ def _report(runtime: Runtime, assigned: Assigned, decision: Decision, duration_m
     summary = interval.make_summary(observation, decision, newest, group, canary)
     seconds = runtime.history.counted_s(decision.node, summary.interval_s)
     missed, unmeasured = summary.violations > 0, summary.unmeasured > 0
-    unapplied = observation.outcome is not None and observation.outcome.status in FAILED
+    unapplied = observation.outcome is not None and observation.outcome.status in NOT_DONE
     runtime.rollout.count(
         choice, decision.node, seconds, missed=missed, unmeasured=unmeasured, unapplied=unapplied, e_s=newest.e_s
     )

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from osml.domain import Decision, Observation
+from osml.domain import NOT_DONE, Decision, Observation
 from osml_serving.metrics import LONGEST_INTERVAL_S
 from osml_serving.view.interval import Interval
 
@@ -22,7 +22,6 @@ LONGEST_SILENCE_S = 5 * 3600.0  # whatever interval a node tells; no agent obser
 MAX_TEXT = 160
 MOST_A_MINUTE = 6
 Kind = Literal["missed", "met", "infeasible", "feasible", "policy", "services", "agent", "silent", "apply"]
-FAILED = ("refused", "rolled_back", "failed")
 
 
 def silent_after_s(interval_s: float) -> float:
@@ -60,7 +59,7 @@ def make_seen(
     """What the events of a node are made of. `instead`: of a canary that did not decide this once."""
     outcome = observation.outcome
     failure = None
-    if outcome is not None and outcome.status in FAILED:
+    if outcome is not None and outcome.status in NOT_DONE:
         failure = f"a decision was not applied ({outcome.status.replace('_', ' ')}): {outcome.message}"
     return Seen(
         interval.at,

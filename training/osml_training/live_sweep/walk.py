@@ -20,7 +20,7 @@ from msgspec import Struct
 from osml.allocation.policy import Plan
 from osml.datasets.store import FAR
 from osml.datasets.surfaces import SURELY
-from osml.domain import Observation, Partition, Reason, Service
+from osml.domain import NOT_DONE, Observation, Partition, Reason, Service
 from osml.policies.unmanaged import shared_by_all
 from osml_training.live_sweep.design import Bools, Cell, Floats, every_cell, expected_cells, largest
 from osml_training.live_sweep.journal import (
@@ -36,7 +36,6 @@ from osml_training.live_sweep.journal import (
 from osml_training.live_sweep.room import Room, room_of
 
 Design = Callable[[Floats, float, Bools], Cell | None]
-REFUSED = ("refused", "rolled_back", "failed")
 _SILENT = 3
 """Times that a new latency is due and does not come, after which the service counts as one that does not answer."""
 
@@ -249,7 +248,7 @@ class Walk:
     def _not_in_force(self, phase: Rest | Trial, observation: Observation) -> tuple[Partition, str]:
         """The agent could not do it, or somebody else did something."""
         outcome = observation.outcome
-        if outcome is not None and outcome.status in REFUSED and isinstance(phase, Trial):
+        if outcome is not None and outcome.status in NOT_DONE and isinstance(phase, Trial):
             return self._close(phase.cell, observation, Refused(f"the agent: {outcome.message}"))
         self._odd += 1
         self._phase = type(phase)(phase.cell)
