@@ -33,7 +33,7 @@ class CanaryFigures(Collector):
         e_s = GaugeMetricFamily("osml_canary_e_s", "System entropy E_S, mean over nodes.", labels=LABELS)
         unmeasured = GaugeMetricFamily(
             "osml_canary_unmeasured_share",
-            "Share of time without the latency of an LC service, mean over nodes.",
+            "Share of time without the latency of an LC service or an applied decision, mean over nodes.",
             labels=LABELS,
         )
         failures = CounterMetricFamily("osml_canary_failures", "Decisions that failed.", labels=LABELS)

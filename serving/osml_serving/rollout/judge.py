@@ -36,11 +36,11 @@ class NodeTally:
 
     `away_s`: time since it left its arm, until it is back.
 
-    `judged_s`: time in which it is known whether all targets were met. `unmeasured_s`: time without the latency of some
-    service. The latter is judged, too: a service that is starved so far that it tells nothing has missed no target.
+    `judged_s`: time in which it is known whether all targets were met.
 
-    `blank_s`: that, and time after decisions that the agent refused or could not apply. What is measured then is of
-    another allocation.
+    `unmeasured_s`: time without the latency of some service, and after decisions that the agent refused or could not
+    apply. A service that is starved so far that it tells nothing has missed no target. What is measured without an
+    applied decision is of another allocation.
     """
 
     arm: Arm
@@ -50,7 +50,6 @@ class NodeTally:
     judged_s: float = 0.0
     missed_s: float = 0.0
     unmeasured_s: float = 0.0
-    blank_s: float = 0.0
     e_s_s: float = 0.0
     e_s_seconds: float = 0.0
     decisions: int = 0
@@ -70,8 +69,8 @@ class Difference:
 class ArmFigures:
     """One arm: nodes, their time (s), share of it with a missed target, E_S; None where nothing was measured.
 
-    `unmeasured` is the share of the time without the latency of some service. It is a mean over `nodes`; `missed` and
-    `e_s` are means over the nodes on which there was something to judge.
+    `unmeasured` is the share of the time without the latency of some service or without an applied decision. It is a
+    mean over `nodes`; `missed` and `e_s` are means over the nodes on which there was something to judge.
     """
 
     nodes: int
@@ -131,8 +130,7 @@ class Tally:
         tally.seconds += interval_s
         tally.missed_s += interval_s if missed else 0.0
         tally.judged_s += interval_s if missed or not unmeasured else 0.0
-        tally.unmeasured_s += interval_s if unmeasured else 0.0
-        tally.blank_s += interval_s if unmeasured or unapplied else 0.0
+        tally.unmeasured_s += interval_s if unmeasured or unapplied else 0.0
         if e_s is not None:
             tally.e_s_s += interval_s * e_s
             tally.e_s_seconds += interval_s
@@ -236,7 +234,11 @@ class Tally:
     def _pairs(self) -> list[_Compared]:
         measures = (
             ("the share of time with a missed target", self._missed, self.limits.missed),
-            ("the share of time without a measured latency or an applied decision", self._blank, self.limits.missed),
+            (
+                "the share of time without a measured latency or an applied decision",
+                self._unmeasured,
+                self.limits.missed,
+            ),
             ("E_S", self._e_s, self.limits.e_s),
         )
         return [_Compared(name, of("canary"), of("others"), margin) for name, of, margin in measures]
@@ -265,9 +267,6 @@ class Tally:
 
     def _unmeasured(self, arm: Arm) -> list[float]:
         return [one.unmeasured_s / one.seconds for one in self.nodes.values() if one.arm == arm and one.seconds > 0]
-
-    def _blank(self, arm: Arm) -> list[float]:
-        return [one.blank_s / one.seconds for one in self.nodes.values() if one.arm == arm and one.seconds > 0]
 
     def _e_s(self, arm: Arm) -> list[float]:
         return [one.e_s_s / one.e_s_seconds for one in self.nodes.values() if one.arm == arm and one.e_s_seconds > 0]

@@ -468,6 +468,7 @@ def test_a_canary_whose_decisions_every_agent_refuses_returns(serve, tmp_path, o
     tend(server)
     found = canary(server)
     assert found["state"] == ("returned" if others == "applied" else "runs")
+    assert found["canary"]["unmeasured"] == pytest.approx(0.975), "what it is judged by is shown"
     assert found["canary"]["failures"] == 0, "policies and agents come to terms by refusals"
     assert (
         others == "refused"

@@ -107,6 +107,9 @@ def test_a_canary_whose_decisions_are_not_applied_is_worse(of_the_others, worse)
         for second in range(120):
             unapplied = second % 60 < (60 if arm == "canary" else of_the_others)
             tally.add(f"n{k}", arm, 60.0, missed=False, e_s=0.1, unapplied=unapplied)
+    assert tally.figures("canary").unmeasured == 1.0
+    assert tally.figures("others").unmeasured == pytest.approx(of_the_others / 60)
+    assert tally.figures("canary").missed == 0.0
     verdict = tally.verdict()
     assert (verdict is not None) == worse
     assert not worse or "without a measured latency or an applied decision is 1.000 on its nodes and 0.083 on" in (

@@ -130,6 +130,9 @@ def test_canaries_and_shadow_policies_are_above_the_nodes(browser, fleet, tmp_pa
     runtime.rollout._returns.add(CanaryReturn("second", 1_700_000_000.0, "it is worse"))  # pyright: ignore[reportPrivateUsage]
     runtime.rollout._path = file  # pyright: ignore[reportPrivateUsage] - as --rollout would
     runtime.rollout.reload()
+    tally = runtime.rollout._tally("first")  # pyright: ignore[reportPrivateUsage]
+    for hour in range(4):
+        tally.add("edge-1", "canary", 3600.0, missed=hour < 2, e_s=0.1, unapplied=hour == 3)
 
     async def scenario():
         async with chromium.open_page(browser, f"{url}/fleet") as page:
@@ -142,6 +145,8 @@ def test_canaries_and_shadow_policies_are_above_the_nodes(browser, fleet, tmp_pa
             assert "it is worse" in taken_back
             assert "policy turns, 25 % of all nodes" in canary
             assert "● runs" in canary
+            figures = " ".join(canary.replace("\N{EN DASH}", "-").split())
+            assert "50.0 % / - 25.0 % / - 0.100 / -" in figures, "missed, not measured, E_S"
             await page.until("!document.getElementById('events-panel').hidden")
             assert "edge-2 ✕ redis <b>is</b> slow" in await page.ask("document.getElementById('events').innerText")
             shadow = await page.ask("document.querySelector('#shadows tbody').innerText")

@@ -20,6 +20,7 @@ function canaryRow(canary) {
     make("td", {}, make("span", { class: "mark", "data-state": MARKS[canary.state] }, STATES[canary.state])),
     number(both(canary, count, "nodes")),
     number(both(canary, tenths, "missed")),
+    number(both(canary, tenths, "unmeasured")),
     number(both(canary, entropy, "e_s")),
     make("td", { class: "words" }, why));
 }
