@@ -411,15 +411,23 @@ def test_a_journal_that_was_cut_off_has_the_state_before(tmp_path: Path) -> None
     left = journal.read()
     assert left is not None
     assert left.servers == before
+    path.write_bytes(whole + b'\n{"backend":"farm","serv' + b'\n{"backend":"fa')
+    left = journal.read()
+    assert left is not None, "also where two writes in a row were cut off"
+    assert left.servers == before
+    path.write_bytes(whole + b'\n{"backend":"farm","serv')
     journal.write({"web1": Original(False, 3)}, Process("7"))
     left = journal.read()
     assert left is not None
     assert left.servers == {"web1": Original(False, 3)}
     journal.clear()
     assert journal.read() is None
-    path.write_bytes(b"not ours")
-    with pytest.raises(InputError, match="is not a state file of osml"):
-        journal.read()
+    path.write_bytes(b'{"backend":"farm","serv\n{"backend":"fa')
+    assert journal.read() is None, "nothing was changed yet"
+    for foreign in (b"not ours", b'{"backend":"fa\nnot ours', whole + b'{"backend":"farm","servers":[]}\n'):
+        path.write_bytes(foreign)
+        with pytest.raises(InputError, match="is not a state file of osml"):
+            journal.read()
 
 
 def test_a_full_disk_leaves_the_journal_and_the_servers(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:

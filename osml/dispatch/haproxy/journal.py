@@ -1,6 +1,6 @@
 """What the servers were like before the first change, on disk: so that it survives a controller that is killed.
 
-Each state is a line, and the last complete one counts: a controller that is killed as it writes leaves the one before.
+Each state is a line, and the last whole one counts: a controller that is killed as it writes leaves the one before.
 """
 
 from __future__ import annotations
@@ -74,17 +74,24 @@ class Journal:
         Raises InputError for a file that is not osml's, or of another backend.
         """
         self._file.seek(0)
-        text = self._file.read()
-        whole, _, torn = text.rpartition(b"\n")
-        if not whole.strip() and _BEGIN.startswith(torn[: len(_BEGIN)]):
-            return None
-        try:
-            left = msgspec.json.decode(whole.splitlines()[-1] if whole.strip() else torn, type=Left)
-        except NO_JSON as error:
-            raise InputError(f"{self.path} is not a state file of osml ({error}): remove it") from None
-        if left.backend != self._backend:
-            raise InputError(f"{self.path} is of backend '{left.backend}', not '{self._backend}': choose another")
-        return left
+        lines = self._file.read().splitlines()
+        for line in reversed(lines):
+            try:
+                left = msgspec.json.decode(line, type=Left)
+            except msgspec.ValidationError as error:
+                raise self._not_ours(error) from None
+            except NO_JSON:  # it was cut off, perhaps several writes ago
+                continue
+            if left.backend != self._backend:
+                raise InputError(f"{self.path} is of backend '{left.backend}', not '{self._backend}': choose another")
+            return left
+        for line in lines:
+            if not _BEGIN.startswith(line[: len(_BEGIN)]):
+                raise self._not_ours("no line is a state")
+        return None
+
+    def _not_ours(self, why: object) -> InputError:
+        return InputError(f"{self.path} is not a state file of osml ({why}): remove it")
 
     def write(self, servers: Mapping[str, Original], haproxy: Process) -> None:
         """Remember them, on disk before anything is changed. Raises MachineError where that fails; the old state stays.
