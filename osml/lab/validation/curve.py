@@ -50,6 +50,16 @@ def rising(latencies: Sequence[float]) -> list[float]:
     return list(accumulate(reversed(latencies), min))[::-1]
 
 
+def tail_of(measured: Measured, service: str, rate: float) -> float:
+    """Its p99, ms. Raises Failure where there is none: a zero would make all lower loads as fast, see `rising`."""
+    if measured.p99_ms is None:
+        raise Failure(
+            f"service '{service}' has no p99 at {rate:.3g} requests/s, expected one from each load: "
+            "measure for longer with --seconds"
+        )
+    return measured.p99_ms
+
+
 def curve(
     service: Service,
     out: Path,
@@ -63,11 +73,13 @@ def curve(
 
     Keys: `beside`, `points: [{rate, measured}]`, `knee_rate`, `target_ms` (p99 at the knee), `ideal_ms` (p99 at the
     least load); of both, no p99 counts as more than that at a higher load.
-    Raises Failure where the service answers nothing, MachineError where the machine lacks something.
+    Raises Failure where the service answers nothing or a load has no p99, MachineError where the machine lacks
+    something.
     """
     if not 0.5 <= seconds <= 600.0:
         raise InputError(f"--seconds is {seconds:g}, expected 0.5 to 600")
     points: list[Point] = []
+    p99_ms: list[float] = []
     jobs = () if beside is None else (job_named(beside).name,)
     with sole_use([service], jobs), Stage([service], out, seed, quiet) as stage:
         probe = stage.measure(Cell(service.name, 2, None, 0.1), Load(PROBE_RATE), PROBE_S)
@@ -83,10 +95,11 @@ def curve(
             measured = stage.measure(cell, Load(rate), design.seconds_of(rate, seconds, 3.0 * seconds))
             if measured.throughput <= 0.0:
                 raise Failure(f"service '{service.name}' answered no request at {rate:.3g} requests/s")
+            p99_ms.append(tail_of(measured, service.name, rate))
             work = work_of(Row(cell, True, 0.0, measured))  # less a request as the load rises
             points.append(Point(rate, msgspec.structs.replace(measured, histogram=[])))
-            say(f"{service.name}: {rate:.0f}/s, p99 {measured.p99_ms or 0.0:.2f} ms")
-    latencies = rising([point.measured.p99_ms or 0.0 for point in points])
+            say(f"{service.name}: {rate:.0f}/s, p99 {p99_ms[-1]:.2f} ms")
+    latencies = rising(p99_ms)
     at = knee([point.rate for point in points], latencies)
     return {
         "service": service.name,

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from osml.base.failure import InputError
+from osml.base.failure import Failure, InputError
 from osml.lab.trials.live.jobs import job_named, jobs
 from osml.lab.trials.live.services import service_named, services
+from osml.lab.validation import curve as curves
 from osml.lab.validation import design
-from osml.lab.validation.cells import Cell
+from osml.lab.validation.cells import Cell, Measured
 from osml.lab.validation.curve import STEPS, knee, rising
+from osml.lab.validation.stage import Load, Quiet
 from osml.lab.validation.statistics import order_interval, quantiles_of
 
 WORK = dict.fromkeys(services(), 0.3)
@@ -102,6 +106,35 @@ def test_a_cold_first_point_is_neither_the_ideal_nor_hides_the_knee() -> None:
     found = rising(seen)
     assert found == [0.25, *seen[1:]]
     assert 0.25 < found[knee(list(STEPS), found)] < 0.9
+
+
+class NoTail:
+    """A stage on which the second load, after the probe, has no p99."""
+
+    def __init__(self, *_: object) -> None:
+        self.seen = 0
+
+    def __enter__(self) -> NoTail:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def measure(self, cell: Cell, load: Load, seconds: float) -> Measured:
+        self.seen += 1
+        p99_ms = None if self.seen == 3 else 1.0
+        return Measured(
+            seconds, load.rate, 0.5, 0.9, p99_ms, None, None, load.rate, 100, 0, 0.1, 0.0, 0.0, 0.0, None, None,
+            0.0, 0.0, 0.0, 0.0, "",
+        )  # fmt: skip
+
+
+def test_a_curve_with_a_load_without_p99_gives_no_target(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A latency of 0 there would be that of all lower loads, too."""
+    monkeypatch.setattr(curves, "Stage", NoTail)
+    monkeypatch.setattr(curves, "sole_use", lambda *_: contextlib.nullcontext())  # pyright: ignore
+    with pytest.raises(Failure, match=r"service 'redis' has no p99 at \d+ requests/s, expected one from each load"):
+        curves.curve(service_named("redis"), tmp_path, 0, 1.0, Quiet(), lambda _: None)
 
 
 def test_a_knee_needs_three_points_of_each() -> None:
