@@ -118,8 +118,9 @@ def test_an_agent_that_a_reload_ends_takes_its_promise_back(reporting: Reporting
     server = reporting.server
     running = reporting.start()
     reporting.wait("the resource", lambda: int(server.node["status"]["capacity"].get(RESOURCE, "0")) > 0)
-    roots = yaml.safe_load(reporting.bench.config.read_text())["roots"]
-    (Path(roots["sysfs"]) / "devices/system/cpu/online").unlink()  # neither configuration can be used without it
+    lock = Path(yaml.safe_load(reporting.bench.config.read_text())["state_dir"]) / "lock"
+    lock.unlink()  # the session has it open; neither the next one nor the way back can have it
+    lock.symlink_to("elsewhere")
     os.kill(running.pid, signal.SIGHUP)
     wait_until(lambda: not running.running, "the agent to end", [], SOON_S)
     assert running.exit_code != 0
