@@ -65,6 +65,11 @@ def _before(e: Experience, **changes: Any) -> Experience:
     return replace(e, before=replace(e.before, services=services))
 
 
+def _asked(e: Experience) -> Experience:
+    """Many ask the first LC service before."""
+    return _before(e, latency=replace(e.before.services[0].latency, requests_per_s=500.0))
+
+
 USELESS: dict[str, tuple[Callable[[Experience], Experience], str]] = {
     "refused": (lambda e: _after(e, outcome=Outcome(seq=e.decision.seq, status="refused")), "not carried out"),
     "no outcome": (lambda e: _after(e, outcome=None), "not carried out"),
@@ -75,6 +80,14 @@ USELESS: dict[str, tuple[Callable[[Experience], Experience], str]] = {
     "few requests": (
         lambda e: _first(_before(e, latency=replace(e.before.services[0].latency, requests_per_s=5.0)), latency=None),
         "latency is missing",
+    ),
+    "unread latency": (
+        lambda e: _after(_first(_asked(e), latency=None), missing={f"latency.{e.before.services[0].name}": "HTTP 500"}),
+        "latency is missing",
+    ),
+    "old latency": (
+        lambda e: _first(e, latency=replace(e.before.services[0].latency, age_s=e.after.interval_s)),
+        "latency is from before the decision",
     ),
     "new target": (lambda e: _first(e, target_ms=1.0), "target changed"),
     "gone": (lambda e: _after(e, services=e.after.services[1:]), "service vanished"),
@@ -111,12 +124,18 @@ def test_a_service_that_many_ask_and_that_answers_nothing_any_more_has_fallen(ex
         for e in experiences[30:]
         if recorded([e], STATE, Reward()).left_out == {} and (e.before.services[0].slack or -1.0) > 0
     )
-    asked = _before(good, latency=replace(good.before.services[0].latency, requests_per_s=500.0))
-    found = recorded([_first(asked, latency=None)], STATE, Reward(price=0.0, cliff=0.2))
+    found = recorded([_first(_asked(good), latency=None)], STATE, Reward(price=0.0, cliff=0.2))
     assert found.left_out == {}
     assert (bool(found.before_met[0]), bool(found.after_met[0])) == (True, False)
     assert found.tuples.reward[0] == pytest.approx(-1.2)
     assert np.isnan(found.tuples.after[0, STATE.index("latency_over_target")])
+
+
+def test_a_latency_of_the_interval_after_the_decision_is_learned_from(experiences: list[Experience]) -> None:
+    """Also one that was a part of the interval old when the agent read it."""
+    good = next(e for e in experiences[30:] if recorded([e], STATE, Reward()).left_out == {})
+    latency = replace(good.after.services[0].latency, age_s=0.9 * good.after.interval_s)
+    assert recorded([_first(good, latency=latency)], STATE, Reward()).left_out == {}
 
 
 def of_two_domains(before: Partition, decided: Partition) -> Experience:

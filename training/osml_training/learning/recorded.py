@@ -77,9 +77,9 @@ def recorded(experiences: Iterable[Experience], names: Sequence[str], reward: Re
     """The tuples of experiences of one platform, with the inputs `names`.
 
     Left out is what teaches nothing or nothing true: decisions that were not carried out, latencies that are missing
-    (but a service that is asked much and answers nothing any more has fallen, and its Q_i is 1),
-    moves by more than 3 cores or ways (what came of them is not what comes of one of the 49 actions), numbers that no
-    machine has.
+    (but a service that is asked much and answers nothing any more has fallen, and its Q_i is 1, unless the agent could
+    not read its source), latencies that were measured before the decision, moves by more than 3 cores or ways (what
+    came of them is not what comes of one of the 49 actions), numbers that no machine has.
     """
     rows: list[_Row] = []
     left_out: Counter[str] = Counter()
@@ -208,9 +208,12 @@ def _row(experience: Experience, service: Service, names: Sequence[str], reward:
     then = next((found for found in after.services if found.name == service.name), None)
     if then is None or then.kind != "lc":
         return "service vanished"
-    starved = _starved(service, then, after.interval_s)
+    unread = then.latency is None and f"latency.{service.name}" in after.missing
+    starved = _starved(service, then, after.interval_s) and not unread
     if service.latency_ms is None or (then.latency_ms is None and not starved):
         return "latency is missing"
+    if _was_before(then, after.interval_s):
+        return "latency is from before the decision"
     if (service.target_ms, service.percentile) != (then.target_ms, then.percentile) or service.target_ms is None:
         return "target changed"
     old, new = before.partition, experience.decision.partition
@@ -258,6 +261,12 @@ def _starved(before: Service, after: Service, interval_s: float) -> bool:
     """Whether nobody was answered although many asked, as in `dqn.transitions`: a fall, not a gap in the data."""
     rate = None if before.latency is None else before.latency.requests_per_s
     return after.latency_ms is None and rate is not None and rate * interval_s >= SURELY
+
+
+def _was_before(after: Service, interval_s: float) -> bool:
+    """Whether its newest sample is older than the decision: an agent sends the last latency of a slow source again."""
+    age_s = None if after.latency is None else after.latency.age_s
+    return age_s is not None and age_s >= interval_s
 
 
 def implausible(state: Floats32, names: Sequence[str]) -> str | None:
