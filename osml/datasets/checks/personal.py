@@ -12,14 +12,12 @@ import msgspec
 from osml.datasets.checks.finding import Finding, Place
 from osml.datasets.schema import LABEL_COLUMNS, TRACE_COLUMNS
 
+_ADDRESS = "an IP address"
+
 # A pattern begins where no earlier start could match: so a long text takes no more than time in proportion.
 _PATTERNS = {
     "an e-mail address": re.compile(r"(?<![\w.%+-])[\w.%+-]++@[\w-]+(\.[\w-]+)+"),
-    # A kernel of WSL2 is called 5.15.153.1-microsoft: four numbers too, but a small first one and a name behind.
-    "an IP address": re.compile(
-        r"(?<![\d.])(?![2-9]\.\d+\.\d+\.\d+-[A-Za-z])"
-        r"(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?!\d|\.\d)"
-    ),
+    _ADDRESS: re.compile(r"(?<![\d.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?!\d|\.\d)"),
     "an IPv6 address": re.compile(
         r"(?<![\w:])(?:(?:[0-9a-f]{1,4}:){3,7}[0-9a-f]{1,4}|(?:[0-9a-f]{1,4}:){1,6}(?::[0-9a-f]{1,4}){1,6})(?![\w:])",
         re.IGNORECASE,
@@ -45,10 +43,15 @@ _ORDINARY = frozenset((
 """Words that every data set has: whose machine is called so is not named by them."""
 
 
-def suspects(text: str, ordinary: frozenset[str] = frozenset()) -> Iterator[tuple[str, str]]:
-    """(what it looks like, the part of the text). `ordinary`: words that are not the name of this machine."""
+def suspects(
+    text: str, ordinary: frozenset[str] = frozenset(), *, kernel: bool = False
+) -> Iterator[tuple[str, str]]:
+    """(what it looks like, the part of the text). `ordinary`: words that are not the name of this machine.
+
+    `kernel`: the text is the release of a kernel, some of which have four numbers (WSL2, Oracle Linux, openEuler).
+    """
     for what, pattern in _PATTERNS.items():
-        match = pattern.search(text)
+        match = None if kernel and what == _ADDRESS else pattern.search(text)
         if match is not None:
             yield what, match[0]
     node = platform.node().lower()
@@ -58,13 +61,13 @@ def suspects(text: str, ordinary: frozenset[str] = frozenset()) -> Iterator[tupl
 
 
 def check_text(
-    text: str, column: str | None, place: Place, ordinary: frozenset[str] = frozenset()
+    text: str, column: str | None, place: Place, ordinary: frozenset[str] = frozenset(), *, kernel: bool = False
 ) -> Iterator[Finding]:
     """Findings in one piece of text: a file name, a value, a description."""
     if len(text) > _LONGEST:
         yield place.error(column, f"a text has {len(text)} characters, expected at most {_LONGEST}: shorten it")
         return
-    for what, part in suspects(text, ordinary):
+    for what, part in suspects(text, ordinary, kernel=kernel):
         yield place.error(
             column, f"'{part[:200]}' looks like {what}: replace it, contributions contain no personal data"
         )
@@ -82,4 +85,4 @@ def check_document(document: Any, place: Place, ordinary: frozenset[str] = froze
         elif isinstance(value, list):
             left += [(key, one) for one in cast(list[Any], value)]
         elif isinstance(value, str):
-            yield from check_text(f"{key}: {value}", None, place, ordinary)
+            yield from check_text(f"{key}: {value}", None, place, ordinary, kernel=key == "kernel")

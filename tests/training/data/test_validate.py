@@ -504,12 +504,40 @@ def test_personal_data_in_names_are_found(text: str, what: str) -> None:
         "Intel Xeon E5-2697 v4",
         "5.10.0-28-amd64",
         "0.1.0",
-        "5.15.153.1-microsoft-standard-WSL2",
         "std::accumulate",
     ],
 )
 def test_ordinary_names_are_nobodys(text: str) -> None:
     assert list(personal.suspects(text)) == []
+
+
+def _of_machine(dataset: Path, rewrite: Rewrite, **changes: str) -> None:
+    """Let all files of a data set describe their machine so."""
+    about = json.loads((dataset / "dataset.json").read_text())
+    about["platforms"][0] |= changes
+    (dataset / "dataset.json").write_text(json.dumps(about))
+    for file in dataset.rglob("*.parquet"):
+        platform = json.loads(pq.read_schema(file).metadata[b"osml.platform"])
+        rewrite(file, osml_platform=json.dumps(platform | changes))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "5.15.153.1-microsoft-standard-WSL2",
+        "5.15.0-205.149.5.1.el9uek.aarch64",
+        "6.12.0-1.23.3.2.el10uek.x86_64",
+        "5.10.0-136.12.0.86.oe2203sp1.x86_64",
+    ],
+)
+def test_a_kernel_of_four_numbers_is_no_address(dataset: Path, rewrite: Rewrite, kernel: str) -> None:
+    _of_machine(dataset, rewrite, kernel=kernel)
+    assert validating.validate(dataset).findings == []
+
+
+def test_a_kernel_that_names_somebody_is_found(dataset: Path, rewrite: Rewrite) -> None:
+    _of_machine(dataset, rewrite, kernel="6.1.0 jane@corp.example.com")
+    check(dataset).one("error", None, "looks like an e-mail address")
 
 
 def test_a_report_quotes_a_part_of_a_long_text(dataset: Path, traces: Path, rewrite: Rewrite) -> None:
