@@ -90,7 +90,7 @@ class Source:
             inside.mkdir()
             unpack(package, inside)
             unpack_check(package)
-            report = validate(inside)
+            report = validate(inside, made_here=False)
             if not report.accepted:
                 raise InputError(f"data set {wanted.id[:12]} has errors: {report.first_error.message}")
             shutil.move(inside, folder)
@@ -172,7 +172,7 @@ def write_index(folder: Path) -> Index:
         with tempfile.TemporaryDirectory(prefix="osml-index-") as scratch:
             unpack(package, Path(scratch))
             unpack_check(package)
-            report = validate(Path(scratch))
+            report = validate(Path(scratch), made_here=False)
             if not report.accepted:
                 raise InputError(f"{package}: {report.first_error.message}")
             content = content_of(Path(scratch))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +15,7 @@ from osml.datasets.checks.constants import Constants
 from osml.datasets.checks.duplicates import Duplicates
 from osml.datasets.checks.finding import Finding, Place, Report
 from osml.datasets.checks.labels import check_labels
-from osml.datasets.checks.personal import check_document, check_text
+from osml.datasets.checks.personal import check_document, check_text, own_names
 from osml.datasets.checks.surfaces import check_surface
 from osml.datasets.dataset import DatasetDescription, read_description
 from osml.datasets.description import LICENCES, FileDescription, Fingerprint, Provenance, described
@@ -183,10 +184,11 @@ def _programs(neighbours: str) -> frozenset[str]:
 
 
 def _names(files: list[Path], provenance: Provenance | None, platforms: list[Fingerprint]) -> frozenset[str]:
-    """Names of services, of CPUs and of what is simulated: none of them says where the data were made."""
+    """Names of services, of CPUs (and their words) and of what is simulated: none says where the data were made."""
     names = {keys["service"] for keys in map(keys_of, files) if "service" in keys}
     virtual = provenance is not None and provenance.kind == "virtual"
     names |= {one.id for one in platforms if virtual or one.id == folder_name(one.cpu_model or "")}
+    names |= {word for one in platforms for word in re.split(r"\W+", one.cpu_model or "")}
     for value in provenance.settings.values() if provenance is not None and virtual else ():
         if isinstance(value, list):  # services, neighbours and jobs of the simulation
             names |= {name for name in cast(list[Any], value) if isinstance(name, str)}
@@ -264,19 +266,23 @@ def validate(
     max_gib: float = MAX_GIB,
     done: Callable[[Path], None] | None = None,
     about: DatasetDescription | None = None,
+    made_here: bool = True,
 ) -> Report:
     """Check a data set (a folder) or one traces file. Everything that is wrong is in the report; InputError only where
-    there is nothing to look at. `about`: what dataset.json is going to say, in the place of what it says.
+    there is nothing to look at. `about`: what dataset.json is going to say, in the place of what it says. `made_here`:
+    False for the data of somebody else, in which the name of this machine is a word like any other.
     """
+    names = frozenset[str]() if made_here else own_names()
     if path.is_file():
         validator = Validator(path.parent, done)
+        validator.ordinary = names
         validator.traces(path)
         return validator.finish()
     if not path.is_dir():
         raise InputError(f"'{path}' is neither a folder nor a file")
     validator = Validator(path, done)
     files = sorted((path / TRACES).rglob("*.parquet"))
-    validator.ordinary = _names(files, None, [])
+    validator.ordinary = names | _names(files, None, [])
     validator.about = _dataset(path, validator.report, max_gib, about, validator.ordinary)
     for file in files:
         if not KEYS.issubset(keys_of(file.relative_to(path))):

@@ -100,6 +100,12 @@ def test_a_contribution_is_checked_where_no_memory_may_become_executable(package
     assert json.loads(done.stdout)["accepted"], done.stderr
 
 
+def test_a_server_that_is_called_like_a_word_of_a_contribution_takes_it(package, tmp_path, monkeypatch):
+    monkeypatch.setattr("platform.node", lambda: "somebody")  # the contributor
+    found = worker.check(package.file, tmp_path)
+    assert found["accepted"], found["findings"]
+
+
 def test_a_wrong_contribution_is_refused_with_the_findings_of_validate(taking, package, tmp_path):
     content = package.file.read_bytes()
     place = content.index(b"PAR1") + 3000
@@ -459,7 +465,7 @@ def test_a_record_keeps_the_first_findings_and_the_number_of_all(package, tmp_pa
     place = Place("traces/x.parquet")
     report = Report()
     report.add([place.warning("ways", f"odd {k}") for k in range(500)] + [place.error("cores", "x" * 9999)] * 500)
-    monkeypatch.setattr("osml.datasets.validate.validate", lambda _: report)
+    monkeypatch.setattr("osml.datasets.validate.validate", lambda _folder, **_options: report)
     found = worker.check(package.file, tmp_path)
     assert (found["accepted"], found["counts"]) == (False, {"warning": 500, "error": 500})
     assert [finding.severity for finding in found["findings"]] == ["error"] * 100

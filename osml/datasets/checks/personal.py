@@ -43,6 +43,12 @@ _ORDINARY = frozenset((
 """Words that every data set has: whose machine is called so is not named by them."""
 
 
+def own_names() -> frozenset[str]:
+    """What this machine is called, with and without its domain."""
+    node = platform.node().lower()
+    return frozenset((node, node.partition(".")[0]))
+
+
 def suspects(
     text: str, ordinary: frozenset[str] = frozenset(), *, kernel: bool = False
 ) -> Iterator[tuple[str, str]]:
@@ -54,8 +60,7 @@ def suspects(
         match = None if kernel and what == _ADDRESS else pattern.search(text)
         if match is not None:
             yield what, match[0]
-    node = platform.node().lower()
-    for host in sorted({node, node.partition(".")[0]} - _ORDINARY - {word.lower() for word in ordinary}):
+    for host in sorted(own_names() - _ORDINARY - {word.lower() for word in ordinary}):
         if len(host) > 3 and re.search(rf"\b{re.escape(host)}\b", text, re.IGNORECASE):
             yield "this machine's name", host
 

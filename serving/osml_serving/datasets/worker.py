@@ -33,7 +33,7 @@ def check(package: Path, folder: Path) -> dict[str, Any]:
     try:
         unpack(package, folder)
         unpack_check(package)
-        report = validate(folder)
+        report = validate(folder, made_here=False)
         first = sorted(report.findings, key=lambda finding: finding.severity != "error")[:MOST]
         found = document(report) | {"findings": first}
         return found | ({"content": content_of(folder)} if found["accepted"] else {})

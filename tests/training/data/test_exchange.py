@@ -73,6 +73,14 @@ def test_a_server_that_compresses_is_asked_not_to(url: str, monkeypatch: pytest.
     assert asked == ["identity"]
 
 
+def test_the_name_of_this_machine_refuses_no_data_of_others(
+    shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.node", lambda: "a-set")
+    identity = write_index(shelf).datasets[0].id
+    assert Source(None, str(shelf)).fetch(identity, tmp_path / "fetched").rows
+
+
 def test_what_others_wrote_is_no_markup(shelf: Path) -> None:
     index = shelf / "index.json"
     index.write_text(index.read_text().replace('"a-set"', '"[/x]\\u001b[2Ja-set"'))

@@ -590,6 +590,27 @@ def test_a_machine_that_is_called_like_a_word_of_the_data_is_not_named_by_it(
     assert validating.validate(made).findings == []
 
 
+def test_a_machine_that_is_called_like_a_word_of_its_cpu_is_not_named_by_it(
+    dataset: Path, rewrite: Rewrite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _of_machine(dataset, rewrite, cpu_model="AMD EPYC 7543 32-Core Processor")
+    monkeypatch.setattr("platform.node", lambda: "epyc.example")
+    assert validating.validate(dataset).findings == []
+    about = json.loads((dataset / "dataset.json").read_text())
+    (dataset / "dataset.json").write_text(json.dumps(about | {"description": "taken on epyc.example"}))
+    check(dataset).one("error", None, "'epyc.example' looks like this machine's name")
+
+
+def test_the_name_of_this_machine_in_data_of_others_says_nothing(
+    dataset: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.node", lambda: "rack7.example")
+    about = json.loads((dataset / "dataset.json").read_text())
+    (dataset / "dataset.json").write_text(json.dumps(about | {"description": "rack7.example had two of RACK7"}))
+    assert validating.validate(dataset, made_here=False).findings == []
+    assert not validating.validate(dataset).accepted
+
+
 def test_the_name_of_this_machine_is_found_in_a_description(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.node", lambda: "Rack7.example")
     about = json.loads((dataset / "dataset.json").read_text())

@@ -51,7 +51,7 @@ def leaderboard_command(
             try:
                 unpack(package, sets[-1])
                 unpack_check(package)
-                report = validate(sets[-1])
+                report = validate(sets[-1], made_here=False)
                 if not report.accepted:
                     raise refused(report)
             except InputError as error:
