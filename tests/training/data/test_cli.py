@@ -70,6 +70,18 @@ def test_findings_have_the_contracts_keys_and_exit_code_1(dataset: Path, traces:
     assert "NOT accepted" in run("validate", str(dataset), code=1)
 
 
+def test_a_column_with_a_unit_in_brackets_is_shown(
+    dataset: Path, traces: Path, rewrite: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spoil(columns: dict[str, Any]) -> None:
+        columns.update(dict.fromkeys(("latency[ms]", "rate[/s]", "a\x1b[2J"), columns["ipc"]))
+
+    rewrite(traces, spoil)
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = run("validate", str(dataset), code=1)
+    assert all(name in shown for name in ("latency[ms]", "rate[/s]", "a?[2J"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -10,9 +10,9 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from osml.base.token_file import read_token
+from osml_training.cli.plain_text import plain_text
 
 if TYPE_CHECKING:
     from osml.datasets.exchange import Offered
@@ -70,16 +70,12 @@ def _show(found: list[Offered], json: bool) -> None:
     for one in found:
         content = one.content
         if content is None:
-            table.add_row(one.id[:12], "?", "", "", "", _text(one.rows or ""), "", "")
+            table.add_row(one.id[:12], "?", "", "", "", plain_text(one.rows or ""), "", "")
             continue
         labels = ", ".join(f"{count} {outcome}" for outcome, count in content.outcomes.items())
-        table.add_row(
-            one.id[:12], _text(content.name), _text(content.kind), _text(", ".join(content.platforms)),
-            _text(", ".join(content.services)), _text(one.rows), _text(labels), _text(content.licence),
+        cells = (
+            content.name, content.kind, ", ".join(content.platforms), ", ".join(content.services), one.rows, labels,
+            content.licence,
         )  # fmt: skip
+        table.add_row(one.id[:12], *map(plain_text, cells))
     Console().print(table)
-
-
-def _text(told: object) -> Text:
-    """What somebody else wrote, without markup and without what moves a terminal."""
-    return Text("".join(char if char.isprintable() else "?" for char in str(told)))

@@ -11,7 +11,9 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from osml_training.cli.plain_text import plain_text
 from osml_training.cli.progress import bar
 
 if TYPE_CHECKING:
@@ -41,9 +43,9 @@ def show(report: Report) -> None:
         for alike in _grouped(report):
             first = alike[0]
             group = "" if first.row_group is None else f", row group {first.row_group}"
-            severity = f"[{_COLOURS[first.severity]}]{first.severity}[/]"
-            what = first.message.replace("[", "\\[")
-            table.add_row(severity, str(len(alike)), first.column or "", what, f"{first.file or ''}{group}")
+            severity = Text(first.severity, _COLOURS[first.severity])
+            column, what, where = map(plain_text, (first.column or "", first.message, f"{first.file or ''}{group}"))
+            table.add_row(severity, str(len(alike)), column, what, where)
         console.print(table)
     if (more := sum(report.counts.values()) - len(report.findings)) > 0:
         console.print(f"{more:,} more findings are not shown", highlight=False)
