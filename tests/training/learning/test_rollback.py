@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 from osml_serving.models.shelf import ModelShelf
+from osml_training.cli.models.app import app
+from osml_training.cli.train.c_online import _rollback
 from osml_training.learning import exchange as exchange_files
 from osml_training.learning.config import LearningConfig
 from osml_training.learning.job import learn
 from osml_training.learning.promotion import LearnJob
 from osml_training.learning.rollback import roll_back
 from osml_training.learning.rollbacks import Rollback, taken_back_at
+from typer.testing import CliRunner
 
 from osml.base.failure import Failure, InputError
 from osml.domain import Experience
@@ -68,6 +72,16 @@ def test_a_better_candidate_is_promoted_served_and_taken_back(
     after = learn(job_of(store, models, track=track))  # the store is as it was, but what it taught is known to be bad
     assert (after["promoted"], after["tuples"]) == (False, 0)
     assert after["left_out"] == {"received before the last rollback": len(experiences)}
+
+
+def test_the_command_that_is_told_after_a_promotion_takes_it_back(trained: tuple[str, Path]) -> None:
+    pytest.importorskip("mlflow")
+    models = trained[1]
+    words = shlex.split(_rollback(models, PLATFORM))
+    assert words[:3] == ["osml", "learn", "models"]
+    done = CliRunner().invoke(app, words[3:], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert f"{CHAMPION} is the model of {PLATFORM} again" in done.output
 
 
 def test_a_rollback_that_can_not_be_noted_takes_effect_and_says_so(trained: tuple[str, Path]) -> None:

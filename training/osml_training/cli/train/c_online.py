@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from osml_training.cli.extra import need
+from osml_training.cli.plain_text import plain_text
 
 HELP = "Continue the training of Model-C on the experience store; promote only a better candidate."
 
@@ -65,17 +67,17 @@ def c_online_command(
     if json:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
     else:
-        _show(document)
+        _show(document, job.models)
 
 
-def _show(document: dict[str, Any]) -> None:
+def _show(document: dict[str, Any], models: Path) -> None:
     console = Console()
     console.print(
         f"{document['experiences']:,} experiences of {document['platform']}: {document['tuples']:,} tuples",
         highlight=False,
     )
     for why, count in document["left_out"].items():
-        console.print(f"  left out: {count:,} ({why})", highlight=False)
+        console.print(plain_text(f"  left out: {count:,} ({why})"), highlight=False)
     if "held_out" in document:
         table = Table(title=f"Candidate against {document['champion']}", title_justify="left")
         for name in ("", "difference", "95 % interval", "better is"):
@@ -93,9 +95,16 @@ def _show(document: dict[str, Any]) -> None:
     verdict = "promoted" if document["promoted"] else "not promoted"
     console.print(f"{document['candidate'] or 'no candidate'}: {verdict}", highlight=False)
     for reason in document["reasons"]:
-        console.print(f"  {reason}", highlight=False, soft_wrap=True)
+        console.print(plain_text(f"  {reason}"), highlight=False, soft_wrap=True)
     if document["promoted"]:
-        console.print("to roll back: osml learn models rollback c", highlight=False)
+        command = _rollback(models, document["platform"])
+        console.print(plain_text(f"to roll back: {command}"), highlight=False, soft_wrap=True)
+
+
+def _rollback(models: Path, platform: str) -> str:
+    """The command that takes this promotion back, wherever it is typed."""
+    where = ["--models", str(models.resolve()), "--platform", platform]
+    return shlex.join(["osml", "learn", "models", "rollback", "c", *where])
 
 
 def _number(value: float | None) -> str:
