@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,14 +16,16 @@ from osml_training.dqn.export import load_qnet, write_q_bundle
 from osml_training.dqn.qnet import QNet
 from osml_training.dqn.state import STATE
 from osml_training.dqn.transitions import Tuples
+from osml_training.export.bundle import entry_of
 from osml_training.learning import champion
 from osml_training.learning.champion import load_champion, read_offline
 from osml_training.learning.champion_alias import champion_version, move_champion
-from osml_training.learning.job import _fingerprint
+from osml_training.learning.job import _fingerprint, learn
+from osml_training.learning.promotion import LearnJob
 from osml_training.tables.runs import RunKey
 
 from osml.base.failure import Failure, InputError
-from osml.predictors import FeatureSpec, load_manifest, read_metadata
+from osml.predictors import FeatureSpec, Manifest, load_manifest, read_metadata
 
 CHAMPION = "c-test"
 PLATFORM = "e5-2697v4"
@@ -55,6 +59,22 @@ def test_a_champion_with_other_inputs_is_refused(champion_net: QNet, models: Pat
     folder = with_inputs(champion_net, models, ("threads", *STATE[1:]), tmp_path / "other")
     with pytest.raises(InputError, match=f"input '{STATE[0]}' is missing, expected the inputs"):
         load_champion(folder)
+
+
+def test_a_first_champion_with_other_inputs_stops_no_learning(
+    trained: tuple[str, Path], champion_net: QNet, tmp_path: Path, job_of: Callable[..., LearnJob]
+) -> None:
+    """It was there before an upgrade changed the inputs. The champion is fine."""
+    store, models = trained
+    folder = with_inputs(champion_net, models, ("threads", *STATE[1:]), tmp_path / "other")
+    shutil.rmtree(models / CHAMPION)
+    shutil.copytree(folder, models / CHAMPION)
+    kept = models / "promotions" / "0001.manifest.json"
+    entry = entry_of(models / CHAMPION, read_metadata(models / CHAMPION))
+    kept.write_bytes(msgspec.json.encode(Manifest([entry])))
+    (warning,) = learn(job_of(store, models, dry_run=True))["warnings"]
+    assert warning.startswith("the candidate was not compared with the first champion (")
+    assert f"input '{STATE[0]}' is missing" in warning
 
 
 @pytest.mark.parametrize(("platform", "fits"), [("e5-2630v4", False), (PLATFORM, True), ("E5 2697 v4", True)])

@@ -115,10 +115,10 @@ def _first(job: LearnJob, champion: ManifestEntry, warnings: list[str]) -> QNet 
         return None
     try:
         verify_entry(job.models, first)
+        return load_champion(job.models / first.name)[0]  # of an older version it may have other inputs
     except InputError as error:
         warnings.append(f"the candidate was not compared with the first champion ({error})")
         return None
-    return load_champion(job.models / first.name)[0]
 
 
 def _fingerprint(recorded: Tuples, offline: Tuples | None) -> str:
