@@ -30,6 +30,8 @@ from osml_training.learning.promotion import LearnJob
 
 from osml.base.failure import Failure
 from osml.domain import Experience, Observation
+from osml.experiences.outcome import StoreAwayError
+from osml.experiences.store import Store
 from osml.predictors import load_manifest, read_metadata
 
 replace = msgspec.structs.replace
@@ -112,6 +114,25 @@ def test_a_store_of_other_platforms_names_them(
     ]
     document = learn(job_of(fill(other), models))
     assert "the store has only experiences of i7-8700" in document["reasons"][0]
+
+
+def test_a_store_that_fails_at_the_first_question_is_one_sentence(
+    experiences: list[Experience],
+    models: Path,
+    fill: Callable[..., str],
+    job_of: Callable[..., LearnJob],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store, closed = fill(experiences[:9]), list[None]()
+
+    def too_slow(_store: Store, _platform: str) -> int:
+        raise StoreAwayError("canceling statement due to statement timeout")
+
+    monkeypatch.setattr(Store, "newest_id", too_slow)
+    monkeypatch.setattr(Store, "close", lambda _store: closed.append(None))
+    with pytest.raises(Failure, match=r"the experience store .* can't be read: canceling statement due to"):
+        learn(job_of(store, models))
+    assert len(closed) == 1
 
 
 def test_rows_that_can_not_be_read_are_counted_among_what_was_left_out(

@@ -139,13 +139,12 @@ def _read(job: LearnJob, champion: ModelMetadata) -> tuple[Recorded, dict[str, A
     url = store_url(job.store)
     if url is None:
         raise InputError("--store is 'none', expected the experience store of the server")
-    store = Store(open_engine(url, writes=False))
     rollback, address = taken_back_at(job.models, "c", job.platform), told(url)
-    newest = store.newest_id(job.platform)
+    store = Store(open_engine(url, writes=False))
     count = old = 0
     damaged: list[int] = []
 
-    def experiences() -> Any:
+    def experiences(newest: int) -> Any:
         nonlocal count, old
         for stored in store.read(job.platform, job.config.limit, damaged=damaged.append):
             count += 1
@@ -156,7 +155,7 @@ def _read(job: LearnJob, champion: ModelMetadata) -> tuple[Recorded, dict[str, A
 
     others: list[str] = []
     try:
-        found = recorded(experiences(), champion.inputs, reward_of(champion))
+        found = recorded(experiences(store.newest_id(job.platform)), champion.inputs, reward_of(champion))
         if not count:
             others = store.platforms()
     except StoreError as error:
