@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import hashlib
 import re
-import shutil
 import tarfile
 import time
 from collections.abc import Sequence
@@ -180,7 +179,7 @@ def unpack_check(package: Path) -> list[Packed]:
 
 
 def send(package: Package, server: str, token: str | None) -> dict[str, Any]:
-    """POST the package to `server`/v1/datasets; returns the answer. Failure in one sentence where it is refused."""
+    """POST the package to `server`/v1/datasets; returns the answer. Failure where it is refused, now or before."""
     if not server.startswith(("http://", "https://")):
         raise InputError(f"--server is '{server}', expected http://HOST:PORT")
     headers = {"content-type": MEDIA_TYPE, "x-content-sha256": package.sha256}
@@ -203,6 +202,7 @@ def send(package: Package, server: str, token: str | None) -> dict[str, Any]:
         taken = _json(answer)
         if "id" not in taken:
             raise Failure(f"{server} is not an osml server; the package stays in {package.file}")
+        _check_state(server, str(taken["id"]), taken)
         return taken
     raise Failure(f"{server} refused the data set ({_said(answer)}); the package stays in {package.file}")
 
@@ -212,6 +212,14 @@ def _said(answer: httpx.Response) -> str:
     said = _json(answer).get("error")
     text = msgspec.convert(said, dict[str, Any]).get("message", "") if isinstance(said, dict) else answer.reason_phrase
     return f"{answer.status_code}: {text}"
+
+
+def _check_state(server: str, identity: str, record: dict[str, Any]) -> None:
+    """Failure with the first finding where the record of a data set says that it was not accepted."""
+    if record.get("state") in ("refused", "failed"):
+        findings = msgspec.convert(record.get("findings") or [], list[dict[str, Any]])
+        why = findings[0].get("message", "") if findings else "it does not say why"
+        raise Failure(f"{server} did not accept data set {identity[:12]} ({record['state']}): {why}")
 
 
 def wait_for_check(server: str, identity: str, token: str | None, within_s: float) -> dict[str, Any]:
@@ -231,10 +239,7 @@ def wait_for_check(server: str, identity: str, token: str | None, within_s: floa
         record = _json(answer)
         if record.get("state") == "accepted":
             return record
-        if record.get("state") in ("refused", "failed"):
-            findings = msgspec.convert(record.get("findings") or [], list[dict[str, Any]])
-            why = findings[0].get("message", "") if findings else "it does not say why"
-            raise Failure(f"{server} did not accept data set {identity[:12]} ({record['state']}): {why}")
+        _check_state(server, identity, record)
         if time.monotonic() > deadline:
             raise Failure(
                 f"{server} has not checked data set {identity[:12]} within {within_s:g} s, ask again: GET {at}"
@@ -247,13 +252,3 @@ def _json(answer: httpx.Response) -> dict[str, Any]:
         return msgspec.json.decode(answer.content, type=dict[str, Any])
     except NO_JSON:
         return {}
-
-
-def place(package: Package, folder: Path) -> Path:
-    """Copy a package into a folder (a share, a checkout of a data repository)."""
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / package.file.name
-    if target.resolve() != package.file.resolve():
-        with whole_file(target) as partial:
-            shutil.copyfile(package.file, partial)
-    return target

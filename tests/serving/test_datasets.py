@@ -399,6 +399,31 @@ def test_a_package_is_kept_outside_the_event_loop_and_once_though_it_comes_twice
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".tar"]
 
 
+def test_a_refused_package_that_comes_again_is_checked_by_another_version_only(tmp_path, monkeypatch):
+    """The older version may have refused it by mistake."""
+
+    async def check(_shelf, _package) -> dict:
+        return {"accepted": False, "rows": 0, "runs": 0, "findings": []}
+
+    monkeypatch.setattr(dataset_shelf.DatasetShelf, "_check_in_scratch", check)
+
+    async def hand_in() -> list[str]:
+        shelf = dataset_shelf.DatasetShelf(tmp_path, Log("text", "error"))
+        states = []
+        for version in ("1", "1", "2"):
+            monkeypatch.setattr(dataset_shelf, "__version__", version)
+            (tmp_path / ".incoming-x").write_bytes(b"x")
+            states.append((await shelf.take(tmp_path / ".incoming-x", "0" * 64, 1)).state)
+            while (found := shelf.find("0" * 64)) is None or found.state == "checking":
+                await asyncio.sleep(0.01)
+            states.append(f"{found.state} by {found.checked_by}")
+        await shelf.stop()
+        return states
+
+    expected = ["checking", "refused by 1", "refused", "refused by 1", "checking", "refused by 2"]
+    assert asyncio.run(asyncio.wait_for(hand_in(), 20)) == expected
+
+
 def test_a_package_whose_record_is_damaged_is_checked_again(start_process, tmp_path, package):
     folder = tmp_path / "d"
     folder.mkdir()

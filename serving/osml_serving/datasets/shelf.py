@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from osml import __version__
 from osml.base.failure import InputError
 from osml.base.json_file import from_json, read_json
 from osml_serving.child_process import ONE_THREAD, environment_without_secrets
@@ -32,7 +33,7 @@ class DatasetRecord(msgspec.Struct):
     """What is known of a contribution.
 
     `findings` are the first ones of `osml learn data validate`, and `counts` says how many of each severity there are.
-    `received` is since 1970. An accepted one has `content`.
+    `received` is since 1970. An accepted one has `content`. `checked_by` is the version of osml.
     """
 
     id: str
@@ -44,6 +45,7 @@ class DatasetRecord(msgspec.Struct):
     findings: list[dict[str, Any]] = []
     counts: dict[str, int] = {}
     content: dict[str, Any] | None = None  # name, kind, licence, contributor, platforms, services, outcomes
+    checked_by: str | None = None
 
 
 class DatasetList(msgspec.Struct):
@@ -137,7 +139,7 @@ class DatasetShelf:
         return sorted((r for r in records if r is not None), key=lambda record: -record.received)
 
     async def take(self, incoming: Path, identity: str, length: int) -> DatasetRecord:
-        """Keep a package that has arrived whole, and begin to check it. The same package is checked once.
+        """Keep a package that has arrived whole, and begin to check it. A version checks the same package once.
 
         Raises OSError where it can't be kept; nothing of it is left then.
         """
@@ -150,7 +152,7 @@ class DatasetShelf:
     def _keep(self, incoming: Path, identity: str, length: int) -> tuple[DatasetRecord, bool]:
         """The record of a package, and whether it is a new one. Reads all records: not for the event loop."""
         known = self.find(identity)
-        if known is not None and known.state != "failed":
+        if known is not None and not _to_repeat(known):
             incoming.unlink()
             return known, False
         self._forget()
@@ -183,6 +185,7 @@ class DatasetShelf:
             record.state = "accepted" if result.get("accepted") is True else "refused"
             record.rows, record.runs, record.findings = result["rows"], result["runs"], result["findings"]
             record.counts, record.content = result.get("counts", {}), result.get("content")
+        record.checked_by = __version__
         outcome = f"data set {record.id[:12]} is {record.state}"
         try:
             async with self._taking:  # else a package that comes again could be the one that is removed
@@ -209,6 +212,11 @@ class DatasetShelf:
         partial = self.folder / f".{record.id}.new"
         partial.write_bytes(msgspec.json.encode(record))
         partial.replace(self.folder / f"{record.id}.json")
+
+
+def _to_repeat(record: DatasetRecord) -> bool:
+    """Whether a package that comes again is checked again: it never was, or another version refused it."""
+    return record.state == "failed" or (record.state == "refused" and record.checked_by != __version__)
 
 
 async def _run_worker(package: Path, scratch: Path) -> dict[str, Any] | str:

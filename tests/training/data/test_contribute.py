@@ -239,6 +239,15 @@ def test_what_nobody_could_unpack_is_not_packed(dataset: Path, tmp_path: Path, m
     assert not (dataset / "checksums.sha256").exists()
 
 
+def test_a_package_that_the_server_refused_before_is_no_success(dataset: Path, tmp_path: Path) -> None:
+    package = pack(dataset, tmp_path / "out", name="small")
+    answer = {"id": package.sha256, "state": "refused", "findings": [{"severity": "error", "message": "odd rows"}]}
+    said = rf"did not accept data set {package.sha256[:12]} \(refused\): odd rows"
+    with server(202, answer) as (url, _), pytest.raises(Failure, match=said) as caught:
+        send(package, url, None)
+    assert caught.value.exit_code == 1
+
+
 def test_refusal_says_why_and_keeps_the_package(dataset: Path, tmp_path: Path) -> None:
     package = pack(dataset, tmp_path / "out", name="small")
     answer = {"error": {"code": "too_large", "message": "at most 1 byte"}}

@@ -33,7 +33,7 @@ def contribute_command(
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
     """Check a data set, write its card and checksums, pack it, and put it in a folder or send it to a server."""
-    from osml.datasets.contribute import pack, place, send, wait_for_check  # noqa: PLC0415
+    from osml.datasets.contribute import pack, send, wait_for_check  # noqa: PLC0415
 
     if to is not None and server is not None:
         raise InputError("give --to FOLDER or --server URL, not both")
@@ -50,8 +50,6 @@ def contribute_command(
         if wait:
             with Console(stderr=True).status("waiting for the server's check"):
                 answer = wait_for_check(server, str(answer["id"]), token, _CHECK_S)
-    else:
-        place(package, out)
     document: dict[str, Any] = {
         "package": str(package.file),
         "id": package.id,
