@@ -25,8 +25,3 @@ def upgrade() -> None:
     )
     op.create_index("experiences_by_platform", "experiences", ["platform", "id"])
     op.create_index("experiences_by_age", "experiences", ["received_s"])
-
-
-def downgrade() -> None:
-    """Drop it, with all that is in it."""
-    op.drop_table("experiences")

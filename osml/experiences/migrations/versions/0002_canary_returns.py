@@ -17,8 +17,3 @@ def upgrade() -> None:
         sa.Column("at", sa.Double, nullable=False),
         sa.Column("why", sa.String(1000), nullable=False),
     )
-
-
-def downgrade() -> None:
-    """Drop it."""
-    op.drop_table("canary_returns")
