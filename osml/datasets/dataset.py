@@ -13,7 +13,7 @@ from osml.datasets.schema import TRACES_SCHEMA
 from osml.datasets.store import DATASET, whole_file
 
 
-class DatasetDescription(msgspec.Struct, frozen=True):
+class DatasetDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`dataset.json` of a data set; `created` is a date (UTC), `contributor` a name or pseudonym of one's choice."""
 
     name: str

@@ -22,6 +22,8 @@ SCHEMA_KEY, PROVENANCE_KEY, PLATFORM_KEY, LICENCE_KEY = (
     "osml.platform",
     "osml.licence",
 )
+DESCRIBED = (SCHEMA_KEY, PROVENANCE_KEY, PLATFORM_KEY, LICENCE_KEY)
+"""Keys of a file's metadata that `described` reads."""
 
 
 _Text = Annotated[str, msgspec.Meta(max_length=256)]
@@ -87,7 +89,7 @@ class FileDescription(msgspec.Struct, frozen=True):
 def described(found: dict[bytes, bytes] | None, where: str) -> FileDescription:
     """Read the metadata of a file; InputError names the key that is missing or wrong."""
     texts = {key.decode("utf-8", "replace"): value for key, value in (found or {}).items()}
-    for key in (SCHEMA_KEY, PROVENANCE_KEY, PLATFORM_KEY, LICENCE_KEY):
+    for key in DESCRIBED:
         if key not in texts:
             raise InputError(f"{where}: metadata key '{key}' is missing, expected a file of `osml learn data`")
     try:

@@ -15,7 +15,7 @@ from osml.datasets.checks.constants import Constants
 from osml.datasets.checks.duplicates import Duplicates
 from osml.datasets.checks.finding import Finding, Place, Report
 from osml.datasets.checks.labels import check_labels
-from osml.datasets.checks.personal import check_document, check_text, own_names
+from osml.datasets.checks.personal import check_document, check_metadata, check_text, own_names
 from osml.datasets.checks.surfaces import check_surface
 from osml.datasets.dataset import DatasetDescription, read_description
 from osml.datasets.description import LICENCES, FileDescription, Fingerprint, Provenance, described
@@ -72,6 +72,7 @@ class Validator:
         self.ordinary |= _names([file], about.provenance, [about.platform])
         self.report.add(check_schema(parquet.schema_arrow, TRACE_COLUMNS, place))
         self.report.add(_check_keys(about, keys, place, self.ordinary))
+        self.report.add(check_metadata(parquet.schema_arrow, place, self.ordinary))
         if self.about is not None:
             self.report.add(_check_described(self.about, about, place))
         usable = has_columns(parquet.schema_arrow, TRACE_COLUMNS)
@@ -96,7 +97,7 @@ class Validator:
             self.report.add(self._run(surface, place))
         if labels is not None and labels.exists():
             found = list(surfaces.values()) if whole else None
-            self.report.add(check_labels(labels, Place(self.name(labels)), found, about))
+            self.report.add(check_labels(labels, Place(self.name(labels)), found, about, self.ordinary))
         if self._done is not None:
             self._done(file)
 

@@ -11,6 +11,7 @@ import numpy as np
 from osml.base.failure import InputError
 from osml.datasets.checks.columns import check_ranges, check_schema, has_columns
 from osml.datasets.checks.finding import Finding, Place
+from osml.datasets.checks.personal import check_document, check_metadata
 from osml.datasets.description import FileDescription, described
 from osml.datasets.label import Labelling, checked_slowdowns, label_row
 from osml.datasets.schema import LABEL_COLUMNS, LABELS_SCHEMA
@@ -21,11 +22,13 @@ _COMPARED = tuple(column.name for column in LABEL_COLUMNS)
 _MOST_SLOWDOWNS = 100
 
 
-def _rows(file: Path, place: Place, findings: list[Finding]) -> list[dict[str, Any]]:
+def _rows(file: Path, place: Place, findings: list[Finding], ordinary: frozenset[str]) -> list[dict[str, Any]]:
     parquet = open_parquet(file)
     about = described(parquet.schema_arrow.metadata, place.file)
     if about.schema != LABELS_SCHEMA:
         findings.append(place.error(None, f"osml.schema is '{about.schema}', expected '{LABELS_SCHEMA}'"))
+    findings.extend(check_document(about, place, ordinary))
+    findings.extend(check_metadata(parquet.schema_arrow, place, ordinary))
     findings.extend(check_schema(parquet.schema_arrow, LABEL_COLUMNS, place))
     rows: list[dict[str, Any]] = []
     if not has_columns(parquet.schema_arrow, LABEL_COLUMNS):
@@ -81,12 +84,15 @@ def _rule(row: dict[str, Any], place: Place) -> Finding | None:
 
 
 def check_labels(
-    file: Path, place: Place, surfaces: Sequence[Surface] | None, about: FileDescription
+    file: Path, place: Place, surfaces: Sequence[Surface] | None, about: FileDescription, ordinary: frozenset[str]
 ) -> Iterator[Finding]:
-    """Schema, ranges, runs, and the labels derived once more; the first two without surfaces (wrong traces)."""
+    """Schema, ranges, personal data, runs, and the labels derived once more; all but the last two without surfaces.
+
+    There are no surfaces of wrong traces. `ordinary`: words that are not the name of this machine.
+    """
     findings: list[Finding] = []
     try:
-        rows = _rows(file, place, findings)
+        rows = _rows(file, place, findings, ordinary)
         unit = core_unit(about.provenance.settings)
         total = grid_of(about.platform, unit)
     except InputError as error:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from osml.datasets.checks.finding import Finding, Place
+from osml.datasets.description import DESCRIBED
 from osml.datasets.schema import LABEL_COLUMNS, TRACE_COLUMNS
 
 _ADDRESS = "an IP address"
@@ -31,6 +32,9 @@ _PATTERNS = {
     "a user name": re.compile(r"\b(?:user|username|owner|login_name)\s*[=:]\s*\S+", re.IGNORECASE),
 }
 
+_ANY = ("utf-8", "replace")
+"""How bytes that may be no text are read."""
+
 _LONGEST = 10_000
 """Characters of one text."""
 
@@ -49,9 +53,7 @@ def own_names() -> frozenset[str]:
     return frozenset((node, node.partition(".")[0]))
 
 
-def suspects(
-    text: str, ordinary: frozenset[str] = frozenset(), *, kernel: bool = False
-) -> Iterator[tuple[str, str]]:
+def suspects(text: str, ordinary: frozenset[str] = frozenset(), *, kernel: bool = False) -> Iterator[tuple[str, str]]:
     """(what it looks like, the part of the text). `ordinary`: words that are not the name of this machine.
 
     `kernel`: the text is the release of a kernel, some of which have four numbers (WSL2, Oracle Linux, openEuler).
@@ -91,3 +93,14 @@ def check_document(document: Any, place: Place, ordinary: frozenset[str] = froze
             left += [(key, one) for one in cast(list[Any], value)]
         elif isinstance(value, str):
             yield from check_text(f"{key}: {value}", None, place, ordinary, kernel=key == "kernel")
+
+
+def check_metadata(schema: Any, place: Place, ordinary: frozenset[str] = frozenset()) -> Iterator[Finding]:
+    """Findings in the metadata of a Parquet file and of its columns, but for what `check_document` has of them."""
+    whole: dict[bytes, bytes] = schema.metadata or {}
+    parts: list[tuple[str | None, dict[bytes, bytes]]] = [(field.name, field.metadata or {}) for field in schema]
+    parts.append((None, {key: value for key, value in whole.items() if key.decode(*_ANY) not in DESCRIBED}))
+    for column, pairs in parts:
+        for key, value in pairs.items():
+            name = key.decode(*_ANY)
+            yield from check_text(f"{name}: {value.decode(*_ANY)}", column, place, ordinary | {name})

@@ -582,6 +582,32 @@ def test_personal_data_anywhere_in_the_description_are_found(
     assert place.file == "dataset.json"
 
 
+@pytest.mark.parametrize("part", ["traces", "labels"])
+def test_personal_data_in_the_metadata_of_a_file_are_found(dataset: Path, rewrite: Rewrite, part: str) -> None:
+    file = next((dataset / part).rglob("*.parquet"))
+    rewrite(file, author="jane@corp.example.com")
+    table = pq.ParquetFile(file).read()
+    field = table.schema.field("run").with_metadata({"comment": "of host rack7.corp"})
+    pq.write_table(table.cast(table.schema.set(table.column_names.index("run"), field)), file)
+    found = check(dataset)
+    whose = found.one("error", None, "'jane@corp.example.com' looks like an e-mail address")
+    assert whose.file == file.relative_to(dataset).as_posix()
+    found.one("error", "run", "'rack7.corp' looks like a host name")
+
+
+def test_personal_data_in_the_provenance_of_labels_are_found(dataset: Path, rewrite: Rewrite) -> None:
+    file = next((dataset / "labels").rglob("*.parquet"))
+    provenance = json.loads(pq.read_schema(file).metadata[b"osml.provenance"])
+    rewrite(file, osml_provenance=json.dumps(provenance | {"notes": ["by jane@corp.example.com"]}))
+    check(dataset).one("error", None, "'jane@corp.example.com' looks like an e-mail address")
+
+
+def test_keys_that_nobody_reads_are_found_in_the_description(dataset: Path) -> None:
+    about = json.loads((dataset / "dataset.json").read_text())
+    (dataset / "dataset.json").write_text(json.dumps(about | {"author": "jane@corp.example.com"}))
+    check(dataset).one("error", None, "Object contains unknown field `author`")
+
+
 @pytest.mark.parametrize("host", ["moses", "xapian", "img-dnn", "traces", "e5-2630v4", "p99_ms", "ip"])
 def test_a_machine_that_is_called_like_a_word_of_the_data_is_not_named_by_it(
     made: Path, monkeypatch: pytest.MonkeyPatch, host: str
