@@ -343,6 +343,30 @@ def test_half_lines_and_a_dry_run_before_are_left_out_and_counted(tmp_path: Path
     assert (taken.left.only_watched, taken.left.damaged) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("cpus", "driver", "expected"),
+    [
+        ((1800000, 2400000), "cpufreq-dt", (None, 2.4)),  # big.LITTLE: cpu0 is a small one
+        ((2800000, 2800000), "acpi-cpufreq", (2.8, None)),  # its limit is without the boost of 3.7 GHz
+        ((3700000, 3700000), "amd-pstate", (3.7, 3.7)),
+    ],
+)
+def test_the_fastest_cpu_says_the_turbo_where_its_driver_knows_it(
+    tmp_path: Path, cpus: tuple[int, int], driver: str, expected: tuple[float | None, float | None]
+) -> None:
+    cpu = tmp_path / "sys/devices/system/cpu"
+    (cpu / "cpufreq").mkdir(parents=True)
+    (cpu / "cpufreq/boost").write_text("1\n")
+    for number, khz in enumerate(cpus):
+        cpufreq = cpu / f"cpu{number}/cpufreq"
+        cpufreq.mkdir(parents=True)
+        (cpufreq / "scaling_driver").write_text(f"{driver}\n")
+        for name in ("base_frequency", "cpuinfo_max_freq"):
+            (cpufreq / name).write_text(f"{khz}\n")
+    found = machine.this_machine("x", tmp_path / "no", tmp_path / "sys", tmp_path / "no")
+    assert (found.base_ghz, found.turbo_ghz) == pytest.approx(expected)
+
+
 def test_machine_is_described_from_proc_and_sys_without_its_name(tmp_path: Path) -> None:
     cpuinfo = (
         "processor\t: 0\nmodel name\t: Xeon Test\nstepping\t: 1\nmicrocode\t: 0xb000\nsiblings\t: 4\ncpu cores\t: 2\n"

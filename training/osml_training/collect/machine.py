@@ -46,6 +46,25 @@ def _ways(resctrl: Path) -> int | None:
     return None if mask is None else int(mask, 16).bit_count()
 
 
+def _ghz(cpu: Path, name: str) -> set[float]:
+    """What the CPUs say, those that say something."""
+    found = (_number(_text(file), 1e-6) for file in cpu.glob(f"cpu[0-9]*/cpufreq/{name}"))
+    return {ghz for ghz in found if ghz is not None}
+
+
+def _base_ghz(cpu: Path) -> float | None:
+    """None where cores differ (big.LITTLE, hybrid): no number holds for all."""
+    base = _ghz(cpu, "base_frequency")
+    return base.pop() if len(base) == 1 else None
+
+
+def _turbo_ghz(cpu: Path) -> float | None:
+    """That of the fastest CPU. None with acpi-cpufreq and a boost, which its limit leaves out."""
+    if (cpu / "cpufreq/boost").exists() and _text(cpu / "cpu0/cpufreq/scaling_driver") == "acpi-cpufreq":
+        return None
+    return max(_ghz(cpu, "cpuinfo_max_freq"), default=None)
+
+
 def this_machine(
     name: str, proc: Path = Path("/proc"), sysfs: Path = Path("/sys"), resctrl: Path = Path("/sys/fs/resctrl")
 ) -> Fingerprint:
@@ -62,7 +81,6 @@ def this_machine(
     threads = siblings / cores if siblings and cores else None
     llc, ways = _mib(_text(cpu / "cpu0/cache/index3/size")), _ways(resctrl)
     several = len({_text(shared) for shared in cpu.glob("cpu[0-9]*/cache/index3/shared_cpu_list")}) > 1
-    base = _number(_text(cpu / "cpu0/cpufreq/base_frequency"), 1e-6)
     stepping = _number(info.get("stepping"))
     return Fingerprint(
         id=name,
@@ -74,8 +92,8 @@ def this_machine(
         physical_cores=None if count is None or threads is None else round(count / threads),
         smt=None if threads is None else threads > 1,
         governor=_text(cpu / "cpu0/cpufreq/scaling_governor"),
-        base_ghz=base,
-        turbo_ghz=_number(_text(cpu / "cpu0/cpufreq/cpuinfo_max_freq"), 1e-6),
+        base_ghz=_base_ghz(cpu),
+        turbo_ghz=_turbo_ghz(cpu),
         llc_mib=None if several else llc,
         llc_ways=ways,
         way_mib=None if llc is None or ways is None else llc / ways,
