@@ -17,6 +17,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.types import Scope
 
 from osml.domain import NOT_DONE, Decision, Observation
+from osml.records import only_watched
 from osml_serving.api.decoding import Body
 from osml_serving.api.direct import Answer, of_framework, of_json
 from osml_serving.api.document import BATCH, DECISIONS
@@ -210,9 +211,10 @@ def _report(runtime: Runtime, assigned: Assigned, decision: Decision, duration_m
     seconds = runtime.history.counted_s(decision.node, summary.interval_s)
     missed, unmeasured = summary.violations > 0, summary.unmeasured > 0
     unapplied = observation.outcome is not None and observation.outcome.status in NOT_DONE
-    runtime.rollout.count(
-        choice, decision.node, seconds, missed=missed, unmeasured=unmeasured, unapplied=unapplied, e_s=newest.e_s
-    )
+    if not only_watched(observation):  # a dry run shows what no decision has caused
+        runtime.rollout.count(
+            choice, decision.node, seconds, missed=missed, unmeasured=unmeasured, unapplied=unapplied, e_s=newest.e_s
+        )
     runtime.metrics.node(seconds, missed=missed, unmeasured=unmeasured, infeasible=summary.infeasible)
     seen = make_seen(observation, decision, newest, canary, instead=instead)
     if not runtime.history.append(encoded, now, summary, seen):

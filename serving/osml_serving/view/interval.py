@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from osml.domain import (
+    NOT_DONE,
     Assignment,
     Decision,
     Entropy,
@@ -18,6 +20,7 @@ from osml.domain import (
     Region,
     Service,
 )
+from osml.records import only_watched
 
 _NOTHING = (0, 0)  # core units and ways
 
@@ -128,7 +131,8 @@ def make_interval(observation: Observation, decision: Decision, at: float, durat
     """The interval of one observation and its decision."""
     entropy = decision.entropy
     now = decision.partition.reach()
-    held = {} if observation.partition is None else observation.partition.reach()
+    watched = only_watched(observation)  # what it tells of allocations is only supposed
+    held = {} if watched or observation.partition is None else observation.partition.reach()
     return Interval(
         seq=observation.seq,
         at=round(at, 3),
@@ -142,11 +146,16 @@ def make_interval(observation: Observation, decision: Decision, at: float, durat
         ],
         regions=decision.partition.regions,
         reasons=decision.reasons,
-        outcome=observation.outcome,
+        outcome=_supposed(observation.outcome) if watched else observation.outcome,
         duration_ms=round(duration_ms, 3),
         forecasts=decision.forecasts,
         interval_s=observation.interval_s,
     )
+
+
+def _supposed(outcome: Outcome | None) -> Outcome | None:
+    """The outcome of a decision in a dry run: the agent calls it applied, as it would have been."""
+    return outcome if outcome is None or outcome.status in NOT_DONE else replace(outcome, status="dry_run")
 
 
 def make_now(observation: Observation, decision: Decision) -> Now:

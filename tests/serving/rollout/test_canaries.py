@@ -19,7 +19,7 @@ from osml_serving.rollout.canary_models import CanaryModels, open_canary_models
 from osml_serving.shadow.messages import Shadowed
 
 from osml.base.failure import InputError
-from osml.domain import Decision, Latency, Observation, Outcome
+from osml.domain import DRY_RUN, Decision, Latency, Observation, Outcome
 from osml.experiences.outcome import CanaryReturn
 from osml.predictors import models_folder
 from tests.kit.server import UNSENDABLE, InProcess, Refused, decide
@@ -474,6 +474,17 @@ def test_a_canary_whose_decisions_every_agent_refuses_returns(serve, tmp_path, o
         others == "refused"
         or "the share of time without a measured latency or an applied decision is 0.975" in found["why"]
     )
+
+
+def test_what_a_dry_run_shows_counts_for_no_canary(serve, tmp_path):
+    """The agent tells that a decision was applied, but nothing of it was: neither side caused these latencies."""
+    server = serve(rollout=write(tmp_path, tries="policy: greedy"))
+    fails_at(server, lambda _seq: False)
+    watching = {DRY_RUN: "applies nothing"}
+    for seq in range(5):
+        done = Outcome(seq - 1, "applied", "supposed by a dry run") if seq else None
+        server.post(on("edge-1", seq, outcome=done, missing=watching, **latencies(0.5)))
+    assert canary(server)["canary"]["seconds"] == 0.0
 
 
 def settling(folder: Path, intervals: int) -> Path:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from osml_serving.example import EXAMPLE
 
-from osml.domain import CacheDomain, Latency, Outcome
+from osml.domain import DRY_RUN, CacheDomain, Latency, Outcome
 from tests.kit import chromium
 
 pytestmark = pytest.mark.skipif(chromium.CHROMIUM is None, reason="chromium is not installed")
@@ -15,7 +15,7 @@ HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title=
 CARD = "document.querySelector('[data-service=\"%s\"]')"
 
 
-def post(url, seq, p99_ms=18.4, outcome=None, platform=EXAMPLE.platform):
+def post(url, seq, p99_ms=18.4, outcome=None, platform=EXAMPLE.platform, policy="arq", **fields):
     moses = msgspec.structs.replace(EXAMPLE.services[0], latency=Latency(p99_ms=p99_ms))
     observation = msgspec.structs.replace(
         EXAMPLE,
@@ -23,8 +23,9 @@ def post(url, seq, p99_ms=18.4, outcome=None, platform=EXAMPLE.platform):
         time_s=12.0 + seq,
         services=[moses, *EXAMPLE.services[1:]],
         outcome=outcome,
-        policy="arq",
+        policy=policy,
         platform=platform,
+        **fields,
     )
     answer = httpx.post(
         f"{url}/v1/decisions", content=msgspec.json.encode(observation), headers={"content-type": "application/json"}
@@ -98,6 +99,24 @@ def test_text_from_outside_is_shown_and_never_run(browser, start_process):
             assert await page.ask("document.querySelectorAll('main img, main script, #notice *').length") == 0
             assert await page.ask("document.title") == "osml"
             assert page.errors == []
+
+    asyncio.run(scenario())
+
+
+def test_a_dry_run_is_said_and_its_decisions_are_not_called_applied(browser, start_process):
+    server = start_process()
+    watching = {DRY_RUN: "applies nothing"}
+    post(server.url, 0, missing=watching)
+    supposed = Outcome(0, "applied", "supposed by a dry run")
+    post(server.url, 1, outcome=supposed, missing=watching, policy="even")  # a row of its own
+
+    async def scenario():
+        async with chromium.open_page(browser, server.url) as page:
+            await page.until("!document.getElementById('notice').hidden")
+            assert "dry-run mode" in await page.ask("document.getElementById('notice').textContent")
+            decisions = await page.ask("document.getElementById('decisions').textContent")
+            assert "dry run" in decisions
+            assert "✓ applied" not in decisions
 
     asyncio.run(scenario())
 

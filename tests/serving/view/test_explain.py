@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from osml_serving.example import EXAMPLE
 
-from osml.domain import Decision, Forecast, Latency, Partition, Point, Region
+from osml.domain import DRY_RUN, Decision, Forecast, Latency, Outcome, Partition, Point, Region
 
 replace = msgspec.structs.replace
 FORECAST = Forecast("moses", "a2", Point(8, 4), Point(9, 5), Point(12, 8), 0.9, action=(-1, 2), q=0.5)
@@ -68,6 +68,16 @@ def test_it_tells_the_last_decision_and_the_way_there(foretelling):
     assert path[2]["rcliff_upper"] == {"cores": 9, "ways": 5}
     assert path[2]["action"] == [-1, 2]
     assert found["services"][1]["forecast"] is None
+
+
+def test_in_a_dry_run_nothing_was_held_and_no_decision_was_applied(foretelling):
+    """The agent tells its decisions as applied, but the latencies are those of the unchanged node."""
+    watching = {DRY_RUN: "applies nothing"}
+    play(foretelling, [30.0, 20.0], outcome=Outcome(0, "applied", "supposed by a dry run"), missing=watching)
+    path = foretelling.client.get("/v1/nodes/node-17/explain").json()["services"][0]["path"]
+    assert [step["held"] for step in path] == [None, None]
+    points = foretelling.client.get("/v1/nodes/node-17").json()["points"]
+    assert {point["outcome"]["status"] for point in points} == {"dry_run"}
 
 
 def test_cells_and_predictions_have_one_unit(foretelling):

@@ -68,6 +68,7 @@ export class View {
   notice(now) {
     const outcome = this.timeline.last.outcome;
     const lines = [];
+    if (now?.missing?.dry_run !== undefined) lines.push("The agent is in dry-run mode: it applies no decision.");
     if (now?.infeasible) lines.push(`This node cannot satisfy ${now.infeasible.services.join(", ")}: ${now.infeasible.message}`);
     if (outcome && ["refused", "rolled_back", "failed"].includes(outcome.status)) {
       lines.push(`Decision #${outcome.seq} was not applied (${outcome.status.replace("_", " ")}): ${outcome.message}`);
