@@ -10,7 +10,7 @@ import numpy as np
 from osml.base.failure import InputError
 from osml.records import Record
 from osml.simulator.columns import FloatArray
-from osml.twin.document import Twin, check_machine, noise_at
+from osml.twin.document import Twin, check_machine, check_tenants, noise_at
 from osml.twin.scenes import LATENCIES, SETTLING, check_one_cache, rate_of
 from osml.twin.trajectory import along, measured_along, names_of
 
@@ -112,13 +112,7 @@ def checked(twin: Twin, record: Record, members: int = MEMBERS) -> dict[str, Any
     """The document of `osml look twin check`. InputError for a record of another machine or with nothing to predict."""
     check_one_cache(line.observation for line in record.lines)
     check_machine(twin, record.node, (line.observation.platform for line in record.lines), "the record")
-    known = {one.name for one in twin.tenants}
-    for line in record.lines:
-        for service in line.observation.services:
-            if service.name not in known:
-                raise InputError(
-                    f"the record has '{service.name}', which the twin does not know; fit it with a record that has it"
-                )
+    check_tenants(twin, (line.observation for line in record.lines), "the record")
     found = predictions(twin, record, members)
     overall = {name: score([row for rows in by.values() for row in rows]) for name, by in found.items()}
     if not overall["twin"]["intervals"]:

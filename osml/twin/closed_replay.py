@@ -14,7 +14,7 @@ from osml.domain import Partition
 from osml.records import Record
 from osml.simulator.columns import FloatArray
 from osml.twin.closed import MEMBERS, run_along
-from osml.twin.document import Twin, check_machine
+from osml.twin.document import Twin, check_machine, check_tenants
 from osml.twin.machine import NOT_MODELLED
 from osml.twin.recorded import Recorded
 from osml.twin.scenes import check_one_cache
@@ -75,24 +75,19 @@ def _difference(recorded: FloatArray, policy: FloatArray, unit: str) -> dict[str
 def consequences(twin: Twin, record: Record, policy: str, *, members: int = MEMBERS, seed: int = 0) -> Consequences:
     """Run the twin along a record, as recorded and under a policy. The same seed gives the same runs.
 
-    Raises InputError for an unknown policy, another machine, or services that the twin does not know.
+    Raises InputError for an unknown policy, another machine, or services that `check_tenants` refuses.
     """
     check_one_cache(line.observation for line in record.lines)
     if policy not in policy_names():
         raise InputError(f"policy '{policy}' is unknown; known are {', '.join(policy_names())}")
     check_machine(twin, record.node, (line.observation.platform for line in record.lines), "the record")
-    known = {one.name for one in twin.tenants}
-    there = {service.name for line in record.lines for service in line.observation.services}
-    if there - known:
-        raise InputError(
-            f"the record has '{min(there - known)}', which the twin does not know; fit it with this record"
-        )
+    check_tenants(twin, (line.observation for line in record.lines), "the record")
     ensemble = twin.ensemble
     recorded = Recorded(record)
     as_recorded = run_along(ensemble, record, recorded, members=members, seed=seed)
     under = run_along(ensemble, record, policy, members=members, seed=seed)
     cannot = [] if not record.gaps else ["what happened in gaps of the record: the twin runs on as if there were none"]
-    if any(len(line.observation.services) != len(known) for line in record.lines):
+    if any(len(line.observation.services) != len(twin.tenants) for line in record.lines):
         cannot.append("coming and going: who is not there has no load, but keeps its share; jobs are always there")
     levers = [name for name in NOT_MODELLED if getattr(ensemble.platform, name) is not None]
     if levers:

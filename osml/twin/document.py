@@ -12,7 +12,7 @@ import numpy as np
 
 from osml.base.failure import InputError
 from osml.base.json_file import NO_JSON
-from osml.domain import Platform
+from osml.domain import Observation, Platform
 from osml.simulator.columns import FloatArray
 from osml.twin.ensemble import MACHINE_S, Ensemble, clipped
 from osml.twin.machine import machine_of
@@ -128,6 +128,22 @@ def check_machine(twin: Twin, node: str, platforms: Iterable[Platform], whose: s
             raise InputError(
                 f"the twin of node '{twin.node}' counts {then.cores} units of {then.core_quantum:g} CPUs, {whose} has "
                 f"{now.cores} of {now.core_quantum:g}; fit it to a newer record: osml look twin fit"
+            )
+
+
+def check_tenants(twin: Twin, observations: Iterable[Observation], whose: str) -> None:
+    """Raise InputError where somebody is there whom the twin does not know, or knows as of the other class."""
+    kinds = {one.name: one.kind for one in twin.tenants}
+    for service in (one for observation in observations for one in observation.services):
+        if service.name not in kinds:
+            raise InputError(
+                f"the twin of node '{twin.node}' does not know '{service.name}'; "
+                "fit it to a newer record: osml look twin fit"
+            )
+        if service.kind != kinds[service.name]:
+            raise InputError(
+                f"'{service.name}' has class {service.kind} in {whose} and {kinds[service.name]} in the twin of node "
+                f"'{twin.node}'; fit it to a newer record: osml look twin fit"
             )
 
 

@@ -10,7 +10,7 @@ from osml.twin.document import Noise, Twin, parameters_of
 from osml.twin.ensemble import Ensemble
 from osml.twin.fit import MEMBERS, drawn, fitted
 from osml.twin.machine import caches_of
-from osml.twin.scenes import LATENCIES, SETTLING, Scene, check_one_cache
+from osml.twin.scenes import LATENCIES, SETTLING, Scene, check_one_cache, check_one_class
 from osml.twin.stolen import stolen_of
 from osml.twin.targets import targets_of
 from osml.twin.trajectory import along, measured_along, names_of
@@ -29,9 +29,10 @@ _VARIED = 0.15
 def made(record: Record, *, seed: int = 0, members: int = MEMBERS, quotas: dict[str, float] | None = None) -> Twin:
     """A twin of the machine of a record. The same record and seed give the same twin.
 
-    InputError as in `fitted` and `check_one_cache`.
+    InputError as in `fitted`, `check_one_cache` and `check_one_class`.
     """
     check_one_cache(line.observation for line in record.lines)
+    check_one_class(record)
     ensemble, scenes = fitted(record, seed=seed, members=members, quotas=quotas)
     before = drawn(record, scenes, quotas or {}, members, np.random.default_rng(seed))
     last = record.lines[-1].observation

@@ -37,8 +37,8 @@ class TwinOutlook:
     def e_s(self, observation: Observation, options: Sequence[Sequence[Assignment]]) -> list[float] | None:
         """As `osml.decide.outlook.Outlook.e_s`: the median over the members. None without a twin that fits."""
         twin = self._twin(observation.node)
-        names = {service.name for service in observation.services}
-        if twin is None or not names or not names <= {one.name for one in twin.tenants}:
+        there = {(one.name, one.kind) for one in observation.services}
+        if twin is None or not there or not there <= {(one.name, one.kind) for one in twin.tenants}:
             return None
         now = observation.platform
         if (now.cpus, now.ways) != (twin.platform.cpus, twin.platform.ways) or now.regions_in_domains:

@@ -88,6 +88,19 @@ def check_one_cache(observations: Iterable[Observation]) -> None:
             )
 
 
+def check_one_class(record: Record) -> None:
+    """Raise InputError where somebody was a service and then a job, or a job and then a service: a twin knows one."""
+    kinds: dict[str, str] = {}
+    for number, line in enumerate(record.lines, start=1):
+        for service in line.observation.services:
+            before = kinds.setdefault(service.name, service.kind)
+            if service.kind != before:
+                raise InputError(
+                    f"'{service.name}' has class {service.kind} in line {number} and {before} before; "
+                    "give a record of one of them"
+                )
+
+
 def tenants_of(record: Record) -> tuple[Tenant, ...]:
     """Everybody who was on the machine, services first, as last described."""
     last: dict[str, Service] = {}
@@ -196,8 +209,8 @@ def _groups(record: Record, settling: int) -> dict[bytes, list[int]]:
 
 
 def _key(observation: Observation) -> bytes:
-    """The same for intervals with the same tenants and allocation."""
-    names = sorted(service.name for service in observation.services)
+    """The same for intervals with the same tenants, of the same classes, and the same allocation."""
+    names = sorted((service.name, service.kind) for service in observation.services)
     grants = grants_in(observation)
     return msgspec.json.encode([names, [grants[name] for name in sorted(grants)]])
 

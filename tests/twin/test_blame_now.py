@@ -61,6 +61,16 @@ def test_a_twin_that_does_not_know_a_service_says_what_to_do(file: Path) -> None
         blame_now(file, changed)
 
 
+
+def test_who_is_a_service_now_and_a_job_of_the_twin_is_named(file: Path) -> None:
+    changed = [
+        replace(line, services=[replace(one, kind="lc", target_ms=5.0) if one.kind == "be" else one
+                                for one in line.services]) for line in last(10)
+    ]  # fmt: skip
+    with pytest.raises(InputError, match="'job-1' has class lc in the observation and be in the twin"):
+        blame_now(file, changed)
+
+
 def test_a_twin_of_another_machine_is_refused(file: Path) -> None:
     changed = [replace(one, platform=replace(one.platform, cpus="0-3")) for one in last(10)]
     with pytest.raises(InputError, match="the observation has 0-3 and"):

@@ -181,3 +181,23 @@ def test_what_was_applied_is_told_line_by_line() -> None:
     assert after
     assert all(not scene.grants for scene in before)
     assert all(scene.grants for scene in after)
+
+
+def _of_class(record: Record, name: str, kind: str, first: int) -> Record:
+    """The record in which somebody has another class from a line on."""
+    lines = list(record.lines)
+    for at in range(first, len(lines)):
+        seen = lines[at].observation
+        services = [msgspec.structs.replace(one, kind=kind) if one.name == name else one for one in seen.services]
+        lines[at] = Line(msgspec.structs.replace(seen, services=services), lines[at].decision)
+    return Record(lines)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("job-1", "lc"), ("service-1", "be")])
+def test_who_was_a_job_and_then_a_service_is_refused(twin: Twin, name: str, kind: str) -> None:
+    """A target in the agent's file makes a service of a job: no number of a twin is for both."""
+    before = "be" if kind == "lc" else "lc"
+    with pytest.raises(InputError, match=f"'{name}' has class {kind} in line 61 and {before} before"):
+        made(_of_class(watched(), name, kind, 60), seed=1, members=16)
+    with pytest.raises(InputError, match=f"'{name}' has class {kind} in the record and {before} in the twin of node"):
+        checked(twin, _of_class(watched(), name, kind, 0))

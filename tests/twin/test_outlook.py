@@ -73,6 +73,17 @@ def test_an_unknown_node_a_broken_twin_and_a_new_service_have_no_prediction(outl
     assert outlook.e_s(msgspec.structs.replace(observation, services=[stranger]), options) is None
 
 
+
+def test_a_service_that_the_twin_knows_as_a_job_has_no_prediction(outlook):
+    """What the twin changes of it is its speed, and a higher speed is no longer latency."""
+    observation = seen("node-1")
+    services = [
+        msgspec.structs.replace(one, kind="lc", target_ms=5.0) if one.kind == "be" else one
+        for one in observation.services
+    ]
+    assert outlook.e_s(msgspec.structs.replace(observation, services=services), [[]]) is None
+
+
 def test_an_outlook_that_is_not_installed_is_named(tmp_path):
     with pytest.raises(InputError, match="outlook 'oracle' is not installed"):
         load_outlook("oracle", tmp_path)

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from osml.base.failure import InputError
 from osml.decide.outlook import BlameNow, CauseNow, ServiceNow
 from osml.domain import Observation
 from osml.records import Line, Record, gaps_in
 from osml.twin.advice.advise import cause_in_words
 from osml.twin.advice.blame import Blame, blamed
-from osml.twin.document import Twin, check_machine, load, noise_at
+from osml.twin.document import Twin, check_machine, check_tenants, load, noise_at
 from osml.twin.scenes import Scene, Tenant, check_one_cache, last_scene
 
 SMALL_MS = 1e-6
@@ -40,12 +39,7 @@ def blame_now(file: Path, observations: Sequence[Observation]) -> BlameNow:
 
 def _check(twin: Twin, newest: Observation) -> None:
     check_machine(twin, newest.node, [newest.platform], "the observation")
-    strangers = {service.name for service in newest.services} - {one.name for one in twin.ensemble.tenants}
-    if strangers:
-        raise InputError(
-            f"the twin of node '{newest.node}' does not know '{min(strangers)}'; "
-            "fit it to a newer record: osml look twin fit"
-        )
+    check_tenants(twin, [newest], "the observation")
 
 
 def _found(twin: Twin, scene: Scene, newest: Observation) -> list[Blame]:
