@@ -47,7 +47,7 @@ class ServiceNow(Struct, frozen=True):
 class BlameNow(Struct, frozen=True):
     """Who slows the services of a node that miss their targets or nearly do, over its last `intervals`.
 
-    `reason` is why there are no services.
+    `reason` is why there are no services, or why nothing can be told of some that are late.
     """
 
     node: str

@@ -46,6 +46,32 @@ def test_nobody_is_asked_about_who_is_far_from_its_target(file: Path) -> None:
     assert (found.services, found.reason) == ([], "no service is above 80% of its target")
 
 
+
+def _changed(count: int, at: range, **fields: object) -> list[Observation]:
+    """The last intervals, in some of which the latency of the service that is late has these fields."""
+    seen = last(count)
+    for place in at:
+        services = [
+            replace(one, latency=replace(one.latency, **fields)) if one.name == "service-2" and one.latency else one
+            for one in seen[place].services
+        ]
+        seen[place] = replace(seen[place], services=services)
+    return seen
+
+
+def test_who_is_late_without_a_count_of_its_requests_is_named(file: Path) -> None:
+    found = blame_now(file, _changed(40, range(40), requests_per_s=None))
+    assert found.services == []
+    assert found.reason is not None
+    assert "service-2 is near or above its target; why can't be told, for its requests are not counted" in found.reason
+
+
+def test_who_is_late_and_was_measured_too_seldom_is_named(file: Path) -> None:
+    found = blame_now(file, _changed(40, range(38), p99_ms=None))
+    assert "service-2" not in {one.name for one in found.services}
+    assert "service-2 is near or above its target; why can't be told, for it was measured too seldom" in str(found.reason)
+
+
 def test_a_new_allocation_is_too_new_to_say_anything(file: Path) -> None:
     seen = last(20)
     found = blame_now(file, [*seen[:-1], replace(seen[-1], services=seen[-1].services[1:])])

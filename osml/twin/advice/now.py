@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,7 +34,8 @@ def blame_now(file: Path, observations: Sequence[Observation]) -> BlameNow:
         why = "the allocation changed a moment ago, or the hypervisor took much CPU time: ask again in some intervals"
         return BlameNow(newest.node, 0, [], why)
     services = [_service(found) for found in _found(twin, scene, newest)]
-    reason = None if services else f"no service is above {NEAR:.0%} of its target"
+    untold = _untold(scene, newest, {one.name for one in services})
+    reason = untold or (None if services else f"no service is above {NEAR:.0%} of its target")
     return BlameNow(newest.node, len(scene.intervals), services, reason)
 
 
@@ -65,6 +67,20 @@ def _near(tenant: Tenant, scene: Scene) -> bool:
         return False  # without a count of its requests the twin takes it as idle
     late = tenant.target_ms is not None and math.exp(reading.log) > NEAR * tenant.target_ms
     return late or scene.missed.get(tenant.name, 0.0) > 0
+
+
+def _untold(scene: Scene, newest: Observation, told: AbstractSet[str]) -> str | None:
+    """Of which services near or above their targets the twin can tell nothing, and why; None without any."""
+    said: list[str] = []
+    for one in newest.services:
+        close = scene.missed.get(one.name, 0.0) > 0 or (one.slack is not None and one.slack < 1.0 - NEAR)
+        if one.kind != "lc" or one.name in told or not close:
+            continue
+        if not scene.rates.get(one.name):
+            said.append(f"{one.name} is near or above its target; why can't be told, for its requests are not counted")
+        elif one.percentile not in scene.seen.get(one.name, {}):
+            said.append(f"{one.name} is near or above its target; why can't be told, for it was measured too seldom")
+    return ". ".join(said) or None
 
 
 def _service(blame: Blame) -> ServiceNow:

@@ -55,3 +55,25 @@ def test_a_server_without_twins_has_no_button(browser, start_process):
             assert page.errors == []
 
     asyncio.run(scenario())
+
+
+TELL = """import("/static/js/blame_panel.js").then(({ BlamePanel }) => {
+  const service = { name: "web", words: "", measured_ms: 2, alone_ms: 1, suffers_ms: 1, causes: [] };
+  const panel = new BlamePanel();
+  const told = (services, reason) => {
+    panel.show({ intervals: 7, services, reason });
+    return document.getElementById("blame-state").textContent;
+  };
+  return [told([service], null), told([], "db is late"), told([service], "db is late")];
+})"""
+
+
+def test_of_whom_nothing_can_be_told_stands_beside_the_others(browser, start_process):
+    server = start_process()
+
+    async def scenario():
+        async with chromium.open_page(browser, server.url) as page:
+            return await page.ask(TELL)
+
+    by = "by the last 7 intervals under the present allocation"
+    assert asyncio.run(scenario()) == [by, "db is late", f"{by}. db is late"]

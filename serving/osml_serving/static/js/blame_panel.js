@@ -40,7 +40,8 @@ export class BlamePanel {
   }
 
   show({ intervals, services, reason }) {
-    this.clear(reason ?? `by the last ${count(intervals)} intervals under the present allocation`);
+    const by = `by the last ${count(intervals)} intervals under the present allocation`;
+    this.clear(reason === null ? by : services.length ? `${by}. ${reason}` : reason);
     byId("blame").replaceChildren(...services.map(serviceBlock));
   }
 }
