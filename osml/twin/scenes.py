@@ -161,12 +161,16 @@ def scenes_of(record: Record, *, seed: int = 0, most: int = MOST_SCENES) -> tupl
 
 
 def last_scene(record: Record) -> Scene | None:
-    """What is in force at the end of a record, as one scene; None where it is too new, or was robbed of CPU time."""
+    """What is in force at the end of a record, as one scene; None where it is too new, or was robbed of CPU time.
+
+    What was before the last gap does not count: loads may have been others.
+    """
+    first = max(record.gaps, default=0)
     newest = _key(record.lines[-1].observation)
     for settling, least in _PATIENCE:
         group: list[int] = []
         for at in reversed(list(usable_intervals(record, settling))):
-            if _key(record.lines[at].observation) != newest:
+            if at < first or _key(record.lines[at].observation) != newest:
                 break
             group.insert(0, at)
         if len(group) >= least:

@@ -142,3 +142,4 @@ def test_intervals_before_a_silence_do_not_count(file: Path) -> None:
     seen = last(20)
     late = [replace(one, seq=one.seq + 100, time_s=one.time_s + 100) for one in seen[10:]]
     assert blame_now(file, [*seen[:10], *late]).intervals < blame_now(file, seen).intervals
+    assert blame_now(file, [*seen[:10], *late]) == blame_now(file, late)
