@@ -17,7 +17,7 @@ from osml.twin.closed import MEMBERS, run_along
 from osml.twin.document import Twin, check_machine, check_tenants
 from osml.twin.machine import NOT_MODELLED
 from osml.twin.recorded import Recorded
-from osml.twin.scenes import check_one_cache
+from osml.twin.scenes import check_one_cache, rate_of
 from osml.twin.trajectory import names_of
 
 
@@ -72,6 +72,13 @@ def _difference(recorded: FloatArray, policy: FloatArray, unit: str) -> dict[str
     return dict(zip(names, found, strict=True))
 
 
+def _uncounted(record: Record) -> list[str]:
+    """Services with a latency, of which no interval has a count of requests."""
+    services = [one for line in record.lines for one in line.observation.services if one.kind == "lc"]
+    counted = {one.name for one in services if rate_of(one) is not None}
+    return sorted({one.name for one in services if one.latency_ms is not None} - counted)
+
+
 def consequences(twin: Twin, record: Record, policy: str, *, members: int = MEMBERS, seed: int = 0) -> Consequences:
     """Run the twin along a record, as recorded and under a policy. The same seed gives the same runs.
 
@@ -89,6 +96,7 @@ def consequences(twin: Twin, record: Record, policy: str, *, members: int = MEMB
     cannot = [] if not record.gaps else ["what happened in gaps of the record: the twin runs on as if there were none"]
     if any(len(line.observation.services) != len(twin.tenants) for line in record.lines):
         cannot.append("coming and going: who is not there has no load, but keeps its share; jobs are always there")
+    cannot += [f"{name}: its requests are not counted, so it has no load there" for name in _uncounted(record)]
     levers = [name for name in NOT_MODELLED if getattr(ensemble.platform, name) is not None]
     if levers:
         cannot.append(f"{', '.join(levers)}: these levers do nothing on a twin, so no policy has them there")

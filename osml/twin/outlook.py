@@ -43,6 +43,8 @@ class TwinOutlook:
         now = observation.platform
         if (now.cpus, now.ways) != (twin.platform.cpus, twin.platform.ways) or now.regions_in_domains:
             return None  # of several caches a twin knows nothing
+        if any(_uncounted(one) for one in observation.services):
+            return None  # its load is not known, and as idle it would press on nobody
         before = _outcomes(twin, observation, list(grants_in(observation).values()))
         found: list[float] = []
         for option in options:
@@ -77,6 +79,11 @@ class TwinOutlook:
                 self._twins.clear()
             known = self._twins[node] = stamp, _loaded(file, node)
         return known[1]
+
+
+def _uncounted(service: Service) -> bool:
+    """Whether a service answers requests that nobody counts."""
+    return service.kind == "lc" and service.latency_ms is not None and rate_of(service) is None
 
 
 def _stamp(file: Path) -> object:

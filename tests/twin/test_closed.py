@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from osml.allocation.policy import Plan
 from osml.base.failure import InputError
-from osml.domain import Decision, KnobRange, Knobs, Latency, Observation, Outcome, Partition, Platform, Region
+from osml.domain import Decision, KnobRange, Knobs, Latency, Observation, Outcome, Partition, Platform, Region, Service
 from osml.policies.unmanaged import Unmanaged, UnmanagedState
 from osml.records import Line, Record
 from osml.simulator.load_traces import loads_at
@@ -264,3 +264,17 @@ def test_levers_that_do_nothing_on_a_twin_are_not_there() -> None:
     assert all(one.memory_mib is None for partition in under.partitions for one in partition.knobs.values())
     found = consequences(made(record, members=16, seed=0), record, "unmanaged", members=2)
     assert any("memory_mib, disk_iops: these levers do nothing" in text for text in found.cannot_show)
+
+
+def test_a_service_whose_requests_nobody_counts_is_named() -> None:
+    lines = [
+        Line(replace(seen, services=[_uncounted(one) if one.name == "service-2" else one for one in seen.services]), None)
+        for line in managed(60).lines
+        for seen in [line.observation]
+    ]
+    found = consequences(made(managed(60), seed=1, members=16), Record(lines), "even", members=2)
+    assert "service-2: its requests are not counted, so it has no load there" in found.cannot_show
+
+
+def _uncounted(service: Service) -> Service:
+    return service if service.latency is None else replace(service, latency=replace(service.latency, requests_per_s=None))

@@ -84,6 +84,19 @@ def test_a_service_that_the_twin_knows_as_a_job_has_no_prediction(outlook):
     assert outlook.e_s(msgspec.structs.replace(observation, services=services), [[]]) is None
 
 
+
+def test_a_load_that_nobody_counts_is_not_taken_as_none(outlook):
+    observation = seen("node-1")
+    services = [
+        msgspec.structs.replace(one, latency=msgspec.structs.replace(one.latency, requests_per_s=None))
+        if one.latency is not None
+        else one
+        for one in observation.services
+    ]
+    assert outlook.e_s(observation, [[]]) is not None
+    assert outlook.e_s(msgspec.structs.replace(observation, services=services), [[]]) is None
+
+
 def test_an_outlook_that_is_not_installed_is_named(tmp_path):
     with pytest.raises(InputError, match="outlook 'oracle' is not installed"):
         load_outlook("oracle", tmp_path)
