@@ -11,7 +11,8 @@ from osml.base.failure import InputError
 from osml.records import Record
 from osml.simulator.columns import FloatArray
 from osml.twin.document import Twin, check_machine, check_tenants, noise_at
-from osml.twin.scenes import LATENCIES, SETTLING, check_one_cache, rate_of
+from osml.twin.ensemble import judged_by
+from osml.twin.scenes import LATENCIES, SETTLING, check_one_cache, rate_of, tenants_of
 from osml.twin.trajectory import along, measured_along, names_of
 
 MEMBERS = 16
@@ -49,8 +50,8 @@ def _mean_by_load(twin: Twin, service: str, percentile: str, rate: float) -> flo
 
 
 def predictions(twin: Twin, record: Record, members: int = MEMBERS) -> dict[str, dict[str, _Errors]]:
-    """Measured and predicted latencies at the target's percentile, by predictor and service."""
-    ensemble = twin.ensemble.some(members)
+    """Measured and predicted latencies at the percentile of the record's target, by predictor and service."""
+    ensemble = judged_by(twin.ensemble.some(members), tenants_of(record))
     names = names_of(ensemble)
     with np.errstate(all="ignore"):
         found = along(ensemble, record)

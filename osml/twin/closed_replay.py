@@ -15,9 +15,10 @@ from osml.records import Record
 from osml.simulator.columns import FloatArray
 from osml.twin.closed import MEMBERS, run_along
 from osml.twin.document import Twin, check_machine, check_tenants
+from osml.twin.ensemble import judged_by
 from osml.twin.machine import NOT_MODELLED
 from osml.twin.recorded import Recorded
-from osml.twin.scenes import check_one_cache, rate_of
+from osml.twin.scenes import check_one_cache, rate_of, tenants_of
 from osml.twin.trajectory import names_of
 
 
@@ -82,6 +83,8 @@ def _uncounted(record: Record) -> list[str]:
 def consequences(twin: Twin, record: Record, policy: str, *, members: int = MEMBERS, seed: int = 0) -> Consequences:
     """Run the twin along a record, as recorded and under a policy. The same seed gives the same runs.
 
+    Targets are those of the record, as limits are.
+
     Raises InputError for an unknown policy, another machine, or services that `check_tenants` refuses.
     """
     check_one_cache(line.observation for line in record.lines)
@@ -89,7 +92,7 @@ def consequences(twin: Twin, record: Record, policy: str, *, members: int = MEMB
         raise InputError(f"policy '{policy}' is unknown; known are {', '.join(policy_names())}")
     check_machine(twin, record.node, (line.observation.platform for line in record.lines), "the record")
     check_tenants(twin, (line.observation for line in record.lines), "the record")
-    ensemble = twin.ensemble
+    ensemble = judged_by(twin.ensemble, tenants_of(record))
     recorded = Recorded(record)
     as_recorded = run_along(ensemble, record, recorded, members=members, seed=seed)
     under = run_along(ensemble, record, policy, members=members, seed=seed)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from osml.domain import Assignment, Platform
+from osml.domain import Assignment, Platform, Service
 from osml.simulator.columns import FloatArray
 from osml.simulator.models import JobModel, MemoryBehaviour, PlatformModel, ServiceModel
 from osml.simulator.state import Grant, Node
@@ -64,6 +64,16 @@ class Ensemble:
     def tenant(self, name: str) -> Tenant:
         """The tenant of this name; StopIteration where there is none."""
         return next(one for one in self.tenants if one.name == name)
+
+
+def judged_by(ensemble: Ensemble, now: Iterable[Service | Tenant]) -> Ensemble:
+    """The same with the targets that these have by name: those of a twin are as old as its record."""
+    newer = {one.name: one for one in now}
+    tenants = tuple(
+        one if (by := newer.get(one.name)) is None else replace(one, target_ms=by.target_ms, percentile=by.percentile)
+        for one in ensemble.tenants
+    )
+    return replace(ensemble, tenants=tenants)
 
 
 def clipped(keys: Sequence[Key], logs: FloatArray) -> FloatArray:

@@ -278,3 +278,16 @@ def test_a_service_whose_requests_nobody_counts_is_named() -> None:
 
 def _uncounted(service: Service) -> Service:
     return service if service.latency is None else replace(service, latency=replace(service.latency, requests_per_s=None))
+
+
+def test_a_policy_is_judged_by_the_targets_of_the_record() -> None:
+    """Those of the twin are as old as its own record."""
+    twin = made(managed(60), seed=1, members=16)
+    lines: list[Line] = []
+    for line in managed(60).lines:
+        seen = line.observation
+        services = [replace(one, target_ms=one.target_ms and one.target_ms / 50) for one in seen.services]
+        lines.append(Line(replace(seen, services=services), line.decision))
+    before, strict = (consequences(twin, record, "even", members=2) for record in (managed(60), Record(lines)))
+    assert np.nanmean(strict.policy_e_s) > np.nanmean(before.policy_e_s) + 0.2
+    assert np.nanmean(strict.recorded_e_s) > np.nanmean(before.recorded_e_s) + 0.2

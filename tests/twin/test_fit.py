@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ import pytest
 from osml.base.failure import InputError
 from osml.domain import Counters, Observation
 from osml.records import Line, Record
-from osml.twin.check import checked
+from osml.twin.check import checked, predictions
 from osml.twin.document import Twin, is_twin, load, save
 from osml.twin.fit import assimilated
 from osml.twin.make import made
@@ -201,3 +202,12 @@ def test_who_was_a_job_and_then_a_service_is_refused(twin: Twin, name: str, kind
         made(_of_class(watched(), name, kind, 60), seed=1, members=16)
     with pytest.raises(InputError, match=f"'{name}' has class {kind} in the record and {before} in the twin of node"):
         checked(twin, _of_class(watched(), name, kind, 0))
+
+
+def test_a_record_is_checked_at_the_percentile_of_its_own_targets(twin: Twin) -> None:
+    """A target of the twin's record for p99 says nothing of a record with a target for the mean."""
+    record = _without(watched(), {"percentile": "mean"})
+    known = [one.latency for line in record.lines for one in line.observation.services if one.name == "service-1"]
+    means = {round(math.log(one.mean_ms), 9) for one in known if one is not None and one.mean_ms}
+    rows = predictions(twin, record, 2)["last_interval"]["service-1"]
+    assert {round(now, 9) for now, *_ in rows} <= means

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from pathlib import Path
 
 from osml.decide.outlook import BlameNow, CauseNow, ServiceNow
@@ -14,6 +13,7 @@ from osml.records import Line, Record, gaps_in
 from osml.twin.advice.advise import cause_in_words
 from osml.twin.advice.blame import Blame, blamed
 from osml.twin.document import Twin, check_machine, check_tenants, load, noise_at
+from osml.twin.ensemble import judged_by
 from osml.twin.scenes import Scene, Tenant, check_one_cache, last_scene
 
 SMALL_MS = 1e-6
@@ -46,12 +46,7 @@ def _check(twin: Twin, newest: Observation) -> None:
 
 def _found(twin: Twin, scene: Scene, newest: Observation) -> list[Blame]:
     """Judged by the targets of the newest observation: those of the twin are as old as its record."""
-    now = {one.name: one for one in newest.services}
-    tenants = tuple(
-        replace(one, target_ms=now[one.name].target_ms, percentile=now[one.name].percentile) if one.name in now else one
-        for one in twin.ensemble.tenants
-    )
-    ensemble = replace(twin.ensemble, tenants=tenants)
+    ensemble = judged_by(twin.ensemble, newest.services)
     found = [
         blamed(ensemble, scene, one.name, noise_at(twin, one.name, one.percentile).quantiles)
         for one in ensemble.tenants
