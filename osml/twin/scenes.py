@@ -68,6 +68,7 @@ class Scene:
     """Intervals with one allocation and similar loads. `rates` are requests/s, `throttled` shares of the time.
 
     `seen[tenant][quantity]` is what was measured; `missed` are the tenants' shares of intervals above the target.
+    `slowed` is whether the slowdown of a job was known, which E_S then has a part of.
     """
 
     intervals: tuple[int, ...]
@@ -77,6 +78,7 @@ class Scene:
     seen: Mapping[str, Mapping[str, Reading]]
     throttled: Mapping[str, float]
     missed: Mapping[str, float]
+    slowed: bool = True
 
 
 def check_one_cache(observations: Iterable[Observation]) -> None:
@@ -276,6 +278,11 @@ def _scene(record: Record, intervals: Sequence[int], least: int) -> Scene:
         },
         {name: statistics.fmean(values) for name, values in throttled.items()},
         {name: statistics.fmean(values) for name, values in missed.items()},
+        any(
+            one.kind == "be" and one.slowdown is not None
+            for at in intervals
+            for one in record.lines[at].observation.services
+        ),
     )
 
 

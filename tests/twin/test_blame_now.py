@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from osml.base.failure import InputError
 from osml.decide.outlook import load_outlook
-from osml.domain import Observation, Partition, Region
+from osml.domain import Latency, Observation, Partition, Region, Service
 from osml.twin.advice.now import blame_now
 from osml.twin.document import save
 from osml.twin.make import made
@@ -123,6 +123,24 @@ def test_the_targets_are_those_of_now(file: Path) -> None:
         assert target is not None
         due = 0.8 / lc * max(0.0, 1.0 - target / one.measured_ms)
         assert sum(cause.e_s for cause in one.causes) == pytest.approx(due, abs=1e-3)
+
+
+
+def test_the_e_s_of_a_node_is_that_of_who_was_measured(file: Path) -> None:
+    """Nobody asks the other services, and nobody knows what the job does alone: they have no part in E_S."""
+    seen = [
+        replace(line, services=[_silent(one) if one.name != "service-2" else one for one in line.services])
+        for line in last(40)
+    ]
+    [found] = blame_now(file, seen).services
+    due = 1.0 - (seen[-1].services[1].target_ms or 0.0) / found.measured_ms
+    assert due > 0.0
+    assert sum(cause.e_s for cause in found.causes) == pytest.approx(due, abs=1e-3)
+
+
+def _silent(one: Service) -> Service:
+    latency = Latency(requests_per_s=0.0) if one.kind == "lc" else None
+    return replace(one, latency=latency, ipc_solo=None, work_rate_solo=None)
 
 
 def test_a_node_without_a_twin_is_said(file: Path) -> None:

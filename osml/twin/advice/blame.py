@@ -155,9 +155,7 @@ def blamed(
     tenant = ensemble.tenant(victim)
     target = tenant.target_ms or LONGEST_MS
     some = ensemble.some(members)
-    services = sum(some.tenant(name).kind == "lc" for name in scene.present)
-    jobs = any(some.tenant(name).kind == "be" for name in scene.present)
-    importance = (RELATIVE_IMPORTANCE if jobs else 1.0) / max(services, 1)
+    importance = _importance(some, scene)
     pressures = [Pressures(worlds(at) if worlds else world_of(some, at, scene), victim) for at in range(some.size)]
     low, now, high = np.quantile([one.now_ms for one in pressures], [0.05, 0.5, 0.95]).tolist()
     reading = scene.seen.get(victim, {}).get(tenant.percentile)
@@ -181,6 +179,15 @@ def blamed(
         unknown = Cause(None, UNKNOWN, suffers, entropy, 0.0)  # its limit stopped it, and the twin does not see by what
         return Blame(victim, measured, now, low, high, alone, suffers, entropy, (unknown,), explained=False)
     return Blame(victim, measured, now, low, high, alone, suffers if causes else 0.0, entropy, causes, explained)
+
+
+def _importance(ensemble: Ensemble, scene: Scene) -> float:
+    """The weight of one service in E_S of the node, which counts only those with a measurement."""
+    there = [ensemble.tenant(name) for name in scene.present]
+    judged = [one for one in there if one.kind == "lc" and one.target_ms is not None]
+    measured = sum(one.percentile in scene.seen.get(one.name, {}) for one in judged)
+    jobs = scene.slowed and any(one.kind == "be" for one in there)
+    return (RELATIVE_IMPORTANCE if jobs else 1.0) / max(measured, 1)
 
 
 def _causes(
