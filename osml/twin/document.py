@@ -12,6 +12,7 @@ import numpy as np
 
 from osml.base.failure import InputError
 from osml.base.json_file import NO_JSON
+from osml.base.whole_file import write_whole
 from osml.domain import Observation, Platform
 from osml.simulator.columns import FloatArray
 from osml.twin.ensemble import MACHINE_S, Ensemble, clipped
@@ -93,8 +94,8 @@ def parameters_of(ensemble: Ensemble, prior: Ensemble) -> list[Parameter]:
 
 
 def save(twin: Twin, file: Path) -> None:
-    """Write a twin. The same twin gives the same bytes."""
-    file.write_bytes(msgspec.json.format(msgspec.json.encode(twin), indent=1) + b"\n")
+    """Write a twin. The same twin gives the same bytes. Who reads it meanwhile finds the old one or the new one."""
+    write_whole(file, msgspec.json.format(msgspec.json.encode(twin), indent=1) + b"\n")
 
 
 def load(file: Path) -> Twin:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 from pathlib import Path
 
 import msgspec
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 from osml.base.failure import InputError
+from osml.base.whole_file import write_whole
 from osml.domain import Counters, Observation
 from osml.records import Line, Record
 from osml.twin.check import checked, predictions
@@ -211,3 +214,36 @@ def test_a_record_is_checked_at_the_percentile_of_its_own_targets(twin: Twin) ->
     means = {round(math.log(one.mean_ms), 9) for one in known if one is not None and one.mean_ms}
     rows = predictions(twin, record, 2)["last_interval"]["service-1"]
     assert {round(now, 9) for now, *_ in rows} <= means
+
+
+def test_a_twin_that_can_not_be_written_leaves_the_old_one(
+    twin: Twin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server reads the folder of twins all the time: half a document would be none."""
+    file = tmp_path / "twin.json"
+    save(twin, file)
+    file.chmod(0o640)
+    before = file.read_bytes()
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(InputError, match=r"twin\.json can't be written: No space left on device"):
+            save(msgspec.structs.replace(twin, node="other"), file)
+    assert file.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [file]
+    save(msgspec.structs.replace(twin, node="other"), file)
+    assert load(file).node == "other"
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_pipe_is_written_and_stays_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_whole(pipe, b"page")
+    assert os.read(reader, 10) == b"page"
+    os.close(reader)
+    assert pipe.is_fifo()

@@ -9,10 +9,11 @@ import typer
 from rich.table import Table
 
 from osml.base.failure import InputError
+from osml.base.whole_file import check_folder, write_whole
 from osml.records import gather
 from osml.twin.advice.advise import advised, document
 from osml.twin.advice.page import page
-from osml.twin.commands.options import Json, Limits, Seed, limits_of, out, print_json, working, write
+from osml.twin.commands.options import Json, Limits, Seed, limits_of, out, print_json, working
 from osml.twin.document import Twin, is_twin, load
 from osml.twin.make import made
 
@@ -29,11 +30,13 @@ def advise(
     json: Json = False,
 ) -> None:
     """Say who suffers, from whom, from what, and what each lever would give. Nothing on the machine is changed."""
+    if html is not None:
+        check_folder(html)
     twin = _twin_of(source, seed, limit)
     with working("asking the twin, some seconds"):
         found = document(twin, advised(twin, seed=seed))
     if html is not None:
-        write(html, page(found).encode())
+        write_whole(html, page(found).encode())
     if json:
         print_json(found)
     else:

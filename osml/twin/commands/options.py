@@ -6,7 +6,6 @@ import math
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -98,11 +97,3 @@ def limits_of(record: Record, given: Sequence[str] | None) -> dict[str, float]:
                 f"--limit names '{name}', which the record does not have; it has {', '.join(sorted(there))}"
             )
     return quotas
-
-
-def write(file: Path, data: bytes) -> None:
-    """Write a file; InputError where that is not possible."""
-    try:
-        file.write_bytes(data)
-    except OSError as error:
-        raise InputError(f"{file} can't be written: {error.strerror}") from None

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from osml.base.whole_file import check_folder
 from osml.records import gather
 from osml.twin.check import checked
 from osml.twin.commands.options import Json, Limits, Seed, limits_of, out, print_json, working
@@ -34,6 +35,7 @@ def fit(
     json: Json = False,
 ) -> None:
     """Fit a twin to records of one machine, and say what the records cannot tell."""
+    check_folder(out_file)
     record = gather(records)
     quotas = limits_of(record, limit)
     with working("fitting, some seconds"):
