@@ -78,6 +78,10 @@ def whatif(
     world = world_of(ensemble, 0, scenes[0])
     for _, edit in todo:
         world = edit(world, 0)
+    throttled = [name for name in (text.partition("=")[0] for text in bandwidth or []) if name in world.jobs]
+    _check_undone("--cpus", cpus, "--own-cpus", "the CPUs of all", given=own_cpus)
+    _check_undone("--ways", ways, "--cat", "the ways of all", given=cat)
+    _check_undone("--bandwidth", throttled, "--mba", "the memory bandwidth of all jobs", given=mba is not None)
     if own_cpus:
         own = edits.own_cpus(world)
         todo.append(("own CPUs", own))
@@ -86,6 +90,8 @@ def whatif(
         targets = {one.name: one.target_ms for one in known.tenants if one.target_ms is not None}
         todo.append((f"own cache ways{no_ways}", edits.own_ways(world, targets)))
     if mba is not None:
+        if not world.jobs:
+            raise InputError("--mba was given, but there is no job whose memory bandwidth it could throttle; leave it out")
         todo.append((f"memory bandwidth of jobs {mba:g} %{no_mba}", edits.jobs_bandwidth(mba)))
     if newer_cpu:
         todo.append(("one CPU generation newer", edits.newer_cpu()))
@@ -107,6 +113,12 @@ def whatif(
     _table(console, f"{known.node}: {', '.join(called)}", found)
     for name, rows in elsewhere:
         _table(console, name, rows)
+
+
+def _check_undone(one: str, names: Names, every: str, sets: str, *, given: bool) -> None:
+    """Raise InputError where an option would undo what another one asks for somebody."""
+    if given and names:
+        raise InputError(f"{one} was given with {every}, which sets {sets}; give one of them")
 
 
 def under_policy(ensemble: Ensemble, scenes: list[Scene], policy: str, members: int = MEMBERS) -> list[Change]:
