@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
+from osml.base.brief_number import brief
 from osml.domain import CacheDomain, Host, Service
 from osml.records import Line, Record
 from osml.twin.advice.advise import Advice, answer, verdict
@@ -251,3 +252,15 @@ def test_without_targets_nothing_is_needed_and_the_page_is_written() -> None:
     assert answer([Advice(_BLAME, (_CAT,), None, "p99", None, 0.0)]) == (
         None, ["It can't be told: no service has a target."],
     )  # fmt: skip
+
+
+def test_latencies_of_a_second_and_more_are_whole_numbers() -> None:
+    """Who misses has the large numbers, and 1.23e+03 ms is hard to read."""
+    slow = replace(_BLAME, measured_ms=1234.6, suffers_ms=1234.6, causes=(replace(_CAUSE, ms=1234.6),))
+    _, said = _advice(replace(_CAT, gain=1234.6, low=1000.0, high=60000.0), blame=slow, target_ms=1000.0)
+    assert "batch costs it 1,235 ms through the cache." in said
+    assert any("1,235 ms less (90 % bounds 1,000 to 60,000)" in text for text in said)
+    assert [brief(value) for value in (0.01234, 12.34, 999.4, 999.6, -1234.6)] == [
+        "0.0123", "12.3", "999", "1,000", "-1,235",
+    ]  # fmt: skip
+    assert [brief(value, "+") for value in (1.234, 1234.6)] == ["+1.23", "+1,235"]

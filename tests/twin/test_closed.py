@@ -267,17 +267,17 @@ def test_levers_that_do_nothing_on_a_twin_are_not_there() -> None:
 
 
 def test_a_service_whose_requests_nobody_counts_is_named() -> None:
-    lines = [
-        Line(replace(seen, services=[_uncounted(one) if one.name == "service-2" else one for one in seen.services]), None)
-        for line in managed(60).lines
-        for seen in [line.observation]
-    ]
+    lines: list[Line] = []
+    for line in managed(60).lines:
+        services = [_uncounted(one) if one.name == "service-2" else one for one in line.observation.services]
+        lines.append(Line(replace(line.observation, services=services), line.decision))
     found = consequences(made(managed(60), seed=1, members=16), Record(lines), "even", members=2)
     assert "service-2: its requests are not counted, so it has no load there" in found.cannot_show
 
 
 def _uncounted(service: Service) -> Service:
-    return service if service.latency is None else replace(service, latency=replace(service.latency, requests_per_s=None))
+    assert service.latency is not None
+    return replace(service, latency=replace(service.latency, requests_per_s=None))
 
 
 def test_a_policy_is_judged_by_the_targets_of_the_record() -> None:

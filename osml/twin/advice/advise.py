@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from osml.base.brief_number import brief
 from osml.twin.advice.blame import MISSES, OWN_LIMIT, OWN_LOAD, PART, Blame, blamed, worst_scene
 from osml.twin.advice.levers import MECHANISM, OF_MEMORY, PARTITIONING, Lever, best, levers_for
 from osml.twin.advice.untold import Untold, aside, misses, untold_of
@@ -103,10 +104,10 @@ def _misses(one: Advice) -> bool:
 
 
 def _closest(found: Sequence[Advice]) -> list[str]:
-    close = [one for one in found if one.target_ms and one.blame.measured_ms > 0.8 * one.target_ms]
     return [
-        f"{one.blame.service} is near its target: {one.blame.measured_ms:.3g} of {one.target_ms:.3g} ms."
-        for one in close
+        f"{one.blame.service} is near its target: {brief(one.blame.measured_ms)} of {brief(target)} ms."
+        for one in found
+        if (target := one.target_ms) and one.blame.measured_ms > 0.8 * target
     ]
 
 
@@ -115,19 +116,19 @@ def cause_in_words(blame: Blame) -> str:
     name, first, neighbour = blame.service, blame.main, blame.neighbour
     if not blame.explained:
         return (
-            f"The twin does not explain {name}: it predicts {blame.predicted_ms:.3g} ms, measured were "
-            f"{blame.measured_ms:.3g} ms. Its own CPU limit, or what the record does not show, may be the cause."
+            f"The twin does not explain {name}: it predicts {brief(blame.predicted_ms)} ms, measured were "
+            f"{brief(blame.measured_ms)} ms. Its own CPU limit, or what the record does not show, may be the cause."
         )
     if neighbour is not None:
         culprit, ms = neighbour
-        return f"{culprit} costs it {ms:.3g} ms; through CPUs, cache or memory bandwidth, that can't be told."
+        return f"{culprit} costs it {brief(ms)} ms; through CPUs, cache or memory bandwidth, that can't be told."
     if first is None:
         return f"What {name} suffers from can't be told from this record."
     if first.resource == OWN_LIMIT:
-        return f"Its own CPU limit costs it {first.ms:.3g} ms; no neighbour is to blame for that."
+        return f"Its own CPU limit costs it {brief(first.ms)} ms; no neighbour is to blame for that."
     if first.resource == OWN_LOAD:
-        return f"It misses its target alone, too: its own load costs it {first.ms:.3g} ms."
-    return f"{first.culprit} costs it {first.ms:.3g} ms through {THROUGH[first.resource]}."
+        return f"It misses its target alone, too: its own load costs it {brief(first.ms)} ms."
+    return f"{first.culprit} costs it {brief(first.ms)} ms through {THROUGH[first.resource]}."
 
 
 def _say(one: Advice, said: list[str]) -> bool | None:
@@ -184,7 +185,7 @@ def _lacking(one: Advice) -> Lever | None:
 
 
 def _gain(lever: Lever) -> str:
-    return f"{lever.gain:.3g} ms less (90 % bounds {lever.low:.3g} to {lever.high:.3g})"
+    return f"{brief(lever.gain)} ms less (90 % bounds {brief(lever.low)} to {brief(lever.high)})"
 
 
 def verdict(needed: bool | None, found: Sequence[Advice]) -> str:
@@ -228,7 +229,7 @@ def _of_hypervisor(stolen: Stolen | None) -> list[str]:
             f"In {stolen.robbed:.0%} of the intervals the hypervisor took {stolen.mean_robbed:.0%} of the CPU time; "
             "no lever on this machine helps against that."
         )
-        said += [f"Such an interval costs {name} {ms:.3g} ms." for name, ms in sorted(stolen.ms.items()) if ms > 0]
+        said += [f"Such an interval costs {name} {brief(ms)} ms." for name, ms in sorted(stolen.ms.items()) if ms > 0]
     return said
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from osml.base.brief_number import brief
+
 _STYLE = """
 :root { color-scheme: light dark; --ink: #16202b; --paper: #fff; --soft: #5b6875; --line: #d8dee4; --bad: #b3261e;
   --good: #1b6e3c; --bar: #3b6fb6; --card: #f5f7f9; }
@@ -55,12 +57,12 @@ def page(document: Mapping[str, Any]) -> str:
 
 
 def _service(one: Mapping[str, Any]) -> str:
-    target = f"{one['percentile']} {one['measured_ms']:.3g} ms"
-    target += ", no target" if one["target_ms"] is None else f", target {one['target_ms']:.3g} ms"
+    target = f"{one['percentile']} {brief(one['measured_ms'])} ms"
+    target += ", no target" if one["target_ms"] is None else f", target {brief(one['target_ms'])} ms"
     missed = "" if one["missed_share"] is None else f", missed in {one['missed_share']:.1%} of the intervals"
     return (
         f"<section><h2>{escape(one['name'])}: {target}{missed}</h2>"
-        f"<p>Alone it would take {one['alone_ms']:.3g} ms. It suffers {one['suffers_ms']:.3g} ms.</p>"
+        f"<p>Alone it would take {brief(one['alone_ms'])} ms. It suffers {brief(one['suffers_ms'])} ms.</p>"
         f'<div class="two"><div>{_causes(one["from"], one["suffers_ms"])}</div>'
         f"<div>{_levers(one['levers'])}</div></div></section>"
     )
@@ -69,7 +71,7 @@ def _service(one: Mapping[str, Any]) -> str:
 def _causes(causes: Sequence[Mapping[str, Any]], suffers: float) -> str:
     rows = "".join(
         f"<tr><td>{escape(str(one['culprit'] or 'not known'))}</td><td>{escape(one['resource'])}</td>"
-        f'<td class="n">{one["ms"]:.3g}</td><td class="n">{_confidence(one["confidence"])}</td>'
+        f'<td class="n">{brief(one["ms"])}</td><td class="n">{_confidence(one["confidence"])}</td>'
         f'<td style="width:25%"><div class="bar" style="width:{_percent(one["ms"], suffers)}%"></div></td></tr>'
         for one in causes[:_MOST]
     )
@@ -92,7 +94,7 @@ def _percent(ms: float, suffers: float) -> int:
 def _levers(levers: Sequence[Mapping[str, Any]]) -> str:
     rows = "".join(
         f"<tr><td>{escape(one['lever'])}{'' if one['available'] else ' (not on this machine)'}</td>"
-        f'<td class="n">{one["gain"]:.3g}</td><td class="n">{one["low"]:.3g} to {one["high"]:.3g}</td>'
+        f'<td class="n">{brief(one["gain"])}</td><td class="n">{brief(one["low"])} to {brief(one["high"])}</td>'
         f'<td class="n">{_speed(one["jobs_speed"])}</td></tr>'
         for one in levers[:_MOST]
     )

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from osml.base.brief_number import brief
 from osml.base.failure import InputError
 from osml.base.whole_file import check_folder, write_whole
 from osml.records import gather
@@ -63,16 +64,17 @@ def _show(found: dict[str, Any], html: Path | None) -> None:
     for text in found["answer"]:
         console.print(f"- {text}", markup=False)
     for one in found["services"]:
-        title = f"{one['name']}: {one['percentile']} {one['measured_ms']:.3g} ms, suffers {one['suffers_ms']:.3g} ms"
+        measured, suffers = brief(one["measured_ms"]), brief(one["suffers_ms"])
+        title = f"{one['name']}: {one['percentile']} {measured} ms, suffers {suffers} ms"
         causes = Table("from", "through", "ms", "confidence", title=title, title_justify="left")
         for cause in one["from"][:_MOST]:
             sure = "not known" if cause["confidence"] is None else f"{cause['confidence']:.0%}"
-            causes.add_row(cause["culprit"] or "not known", cause["resource"], f"{cause['ms']:.3g}", sure)
+            causes.add_row(cause["culprit"] or "not known", cause["resource"], brief(cause["ms"]), sure)
         levers = Table("lever", "ms less (simulated)", "90 % bounds")
         for lever in one["levers"][:_MOST]:
             levers.add_row(
-                lever["lever"] + ("" if lever["available"] else " (not on this machine)"), f"{lever['gain']:.3g}",
-                f"{lever['low']:.3g} to {lever['high']:.3g}",
+                lever["lever"] + ("" if lever["available"] else " (not on this machine)"), brief(lever["gain"]),
+                f"{brief(lever['low'])} to {brief(lever['high'])}",
             )  # fmt: skip
         console.print(causes, levers)
     console.print("what the record can't tell:")

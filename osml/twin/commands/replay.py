@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from osml.base.brief_number import brief
 from osml.base.extras import how_to_install
 from osml.base.failure import MachineError
 from osml.decide.replay import CANNOT_SHOW, Replayed, replayed, shares_of
@@ -147,12 +148,16 @@ def _cell(row: dict[str, Any], name: str) -> str:
 
 def _overall(overall: dict[str, Any]) -> None:
     table = Table("simulated", "as recorded", "under the policy", "difference", "90 % bounds")
-    rows = [(f"{name}, median latency ms", one, "_ms", ".3g") for name, one in overall["services"].items()]
-    for name, one, unit, form in [*rows, ("E_S", overall["e_s"], "", ".3f")]:
+    rows = [(f"{name}, median latency ms", one, "_ms", brief) for name, one in overall["services"].items()]
+    for name, one, unit, text in [*rows, ("E_S", overall["e_s"], "", _entropy)]:
         recorded, policy, more = (one[f"{key}{unit}"] for key in ("recorded", "policy", "difference"))
         if more is None:
             table.add_row(name, *["-"] * 4)
         else:
-            bounds = f"{one['low']:+{form}} to {one['high']:+{form}}"
-            table.add_row(name, f"{recorded:{form}}", f"{policy:{form}}", f"{more:+{form}}", bounds)
+            bounds = f"{text(one['low'], '+')} to {text(one['high'], '+')}"
+            table.add_row(name, text(recorded), text(policy), text(more, "+"), bounds)
     out().print(table)
+
+
+def _entropy(value: float, sign: str = "") -> str:
+    return f"{value:{sign}.3f}"

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from osml.base.brief_number import brief
 from osml.base.failure import InputError
 from osml.decide.registry import policy_names
 from osml.twin import edits
@@ -91,7 +92,7 @@ def whatif(
         todo.append((f"own cache ways{no_ways}", edits.own_ways(world, targets)))
     if mba is not None:
         if not world.jobs:
-            raise InputError("--mba was given, but there is no job whose memory bandwidth it could throttle; leave it out")
+            raise InputError("--mba was given, but there is no job whose memory bandwidth it throttles; leave it out")
         todo.append((f"memory bandwidth of jobs {mba:g} %{no_mba}", edits.jobs_bandwidth(mba)))
     if newer_cpu:
         todo.append(("one CPU generation newer", edits.newer_cpu()))
@@ -163,4 +164,4 @@ def _table(console: Console, title: str, found: list[Change]) -> None:
 
 def _number(kind: str, value: float) -> str:
     """A latency, or a speed as a share of that alone."""
-    return f"{value:.3g} ms" if kind == "lc" else f"{value:.0%} speed"
+    return f"{brief(value)} ms" if kind == "lc" else f"{value:.0%} speed"
