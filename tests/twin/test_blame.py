@@ -15,6 +15,7 @@ from osml.simulator.models import JobModel
 from osml.simulator.state import Node
 from osml.simulator.surface import whole_node
 from osml.twin import edits
+from osml.twin.advice.advise import cause_in_words
 from osml.twin.advice.blame import (
     OWN_LIMIT,
     Blame,
@@ -84,6 +85,7 @@ def test_who_was_throttled_by_a_limit_that_nobody_knows_blames_nobody() -> None:
     found = _blamed(_world(_stream()), throttled=0.2)
     assert found.main is None
     assert found.causes[0].culprit is None
+    assert cause_in_words(found).startswith("Its own CPU limit stopped it for a part of the time")
 
 
 def test_who_does_not_suffer_blames_nobody() -> None:

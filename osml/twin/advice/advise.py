@@ -114,6 +114,11 @@ def _closest(found: Sequence[Advice]) -> list[str]:
 def cause_in_words(blame: Blame) -> str:
     """What a service suffers from, in a sentence or two."""
     name, first, neighbour = blame.service, blame.main, blame.neighbour
+    if blame.stopped:
+        return (
+            "Its own CPU limit stopped it for a part of the time, and the twin does not see what that costs; "
+            "so no neighbour is named."
+        )
     if not blame.explained:
         return (
             f"The twin does not explain {name}: it predicts {brief(blame.predicted_ms)} ms, measured were "

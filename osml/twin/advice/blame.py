@@ -63,6 +63,8 @@ class Blame:
     `alone_ms` is what it would take without neighbours and without a limit of its own. What is suffered counts from
     there, or from the target where it can't be met alone. Who hardly suffers has no causes, and `suffers_ms` is 0;
     `e_s` stays that of what was measured.
+
+    `stopped`: its own CPU limit stopped it, and the twin does not see what that costs, so no neighbour is named.
     """
 
     service: str
@@ -75,6 +77,7 @@ class Blame:
     e_s: float
     causes: tuple[Cause, ...]
     explained: bool
+    stopped: bool = False
 
     @property
     def main(self) -> Cause | None:
@@ -176,8 +179,10 @@ def blamed(
     if worlds is None and caches_of(some.platform) > 1:  # who shares a cache with whom is not known
         causes = tuple(replace(one, confidence=None) if one.resource == CACHE else one for one in causes)
     if scene.throttled.get(victim, 0.0) >= STOPPED and causes and causes[0].culprit != victim:
-        unknown = Cause(None, UNKNOWN, suffers, entropy, 0.0)  # its limit stopped it, and the twin does not see by what
-        return Blame(victim, measured, now, low, high, alone, suffers, entropy, (unknown,), explained=False)
+        unknown = Cause(None, UNKNOWN, suffers, entropy, 0.0)
+        return Blame(
+            victim, measured, now, low, high, alone, suffers, entropy, (unknown,), explained=False, stopped=True
+        )
     return Blame(victim, measured, now, low, high, alone, suffers if causes else 0.0, entropy, causes, explained)
 
 
