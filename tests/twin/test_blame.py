@@ -88,6 +88,16 @@ def test_who_was_throttled_by_a_limit_that_nobody_knows_blames_nobody() -> None:
     assert cause_in_words(found).startswith("Its own CPU limit stopped it for a part of the time")
 
 
+
+def test_who_has_few_cpus_is_not_told_that_its_load_is_to_blame() -> None:
+    """On a managed node the policy gave it so few: alone, it has no more."""
+    world = _world(_idle())
+    few = world.with_grant("moses", replace(world.grants["moses"], cpus=frozenset({0, 1})))
+    assert "in the CPUs and ways that it has" in cause_in_words(_blamed(few))
+    whole = _blamed(world, target_ms=0.5 * outcome(world)["moses"])
+    assert "its own load costs it" in cause_in_words(whole)
+
+
 def test_who_does_not_suffer_blames_nobody() -> None:
     assert _blamed(_world(_idle())).causes == ()
     assert _blamed(_world(_idle())).suffers_ms == 0.0

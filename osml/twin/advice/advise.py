@@ -131,6 +131,8 @@ def cause_in_words(blame: Blame) -> str:
         return f"What {name} suffers from can't be told from this record."
     if first.resource == OWN_LIMIT:
         return f"Its own CPU limit costs it {brief(first.ms)} ms; no neighbour is to blame for that."
+    if first.resource == OWN_LOAD and blame.confined:
+        return f"It misses its target alone, too, in the CPUs and ways that it has: that costs it {brief(first.ms)} ms."
     if first.resource == OWN_LOAD:
         return f"It misses its target alone, too: its own load costs it {brief(first.ms)} ms."
     return f"{first.culprit} costs it {brief(first.ms)} ms through {THROUGH[first.resource]}."

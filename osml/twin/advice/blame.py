@@ -64,6 +64,7 @@ class Blame:
     there, or from the target where it can't be met alone. Who hardly suffers has no causes, and `suffers_ms` is 0;
     `e_s` stays that of what was measured.
 
+    `confined`: it had not all CPUs or ways of the machine, so what it takes alone may be for want of them.
     `stopped`: its own CPU limit stopped it, and the twin does not see what that costs, so no neighbour is named.
     """
 
@@ -78,6 +79,7 @@ class Blame:
     causes: tuple[Cause, ...]
     explained: bool
     stopped: bool = False
+    confined: bool = False
 
     @property
     def main(self) -> Cause | None:
@@ -183,7 +185,17 @@ def blamed(
         return Blame(
             victim, measured, now, low, high, alone, suffers, entropy, (unknown,), explained=False, stopped=True
         )
-    return Blame(victim, measured, now, low, high, alone, suffers if causes else 0.0, entropy, causes, explained)
+    suffers = suffers if causes else 0.0
+    confined = _confined(pressures[0].world, victim)
+    return Blame(
+        victim, measured, now, low, high, alone, suffers, entropy, causes, explained=True, confined=confined
+    )
+
+
+def _confined(world: World, name: str) -> bool:
+    """Whether somebody has fewer CPUs or ways than the machine."""
+    grant, machine = world.grants[name], world.node.platform
+    return len(grant.cpus) < machine.cpus or grant.way_mask.bit_count() < machine.ways
 
 
 def _importance(ensemble: Ensemble, scene: Scene) -> float:
