@@ -95,6 +95,59 @@ def test_an_answer_holds_for_a_while(blaming: InProcess, monkeypatch: pytest.Mon
     assert blaming.client.get("/v1/nodes").json()["blame"] is True
 
 
+def _clock_of(blaming: InProcess, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What the clock of the server's blame shows, to be changed."""
+    now_s = [1000.0]
+    for one in (blaming.runtime.blamer, blaming.runtime.blamer._recent):
+        monkeypatch.setattr(one, "_clock", lambda: now_s[0])
+    return now_s
+
+
+def test_who_is_told_to_ask_again_gets_a_new_answer_soon(blaming: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [Answer(fault="no"), Answer(BlameNow("node-17", 0, [], "ask again in some intervals")), Answer(FOUND)]
+    asked: list[bytes] = []
+
+    async def run(_folder: Path, lines: bytes) -> Answer:
+        asked.append(lines)
+        return answers[len(asked) - 1]
+
+    monkeypatch.setattr(blamer, "_run", run)
+    now_s = _clock_of(blaming, monkeypatch)
+    blaming.post(EXAMPLE)
+    path = f"/v1/nodes/{EXAMPLE.node}/blame"
+    for _ in range(2):
+        assert blaming.client.get(path).status_code == 404
+    now_s[0] += blamer.EMPTY_HOLDS_S
+    for _ in range(2):
+        assert "ask again" in blaming.client.get(path).json()["reason"]
+    assert len(asked) == 2
+    now_s[0] += blamer.EMPTY_HOLDS_S
+    assert blaming.client.get(path).json()["services"]
+    now_s[0] += blamer.HOLDS_S - 1.0
+    assert blaming.client.get(path).json()["services"]
+    assert len(asked) == 3
+
+
+def test_what_a_silent_node_sent_last_is_not_told_as_present(
+    blaming: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run(_folder: Path, _lines: bytes) -> Answer:
+        return Answer(FOUND)
+
+    monkeypatch.setattr(blamer, "_run", run)
+    now_s = _clock_of(blaming, monkeypatch)
+    blaming.post(replace(EXAMPLE, interval_s=10.0))
+    path = f"/v1/nodes/{EXAMPLE.node}/blame"
+    now_s[0] += 8 * 3600.0
+    answer = blaming.client.get(path)
+    assert (answer.status_code, answer.json()["error"]["field"]) == (404, "node")
+    assert answer.json()["error"]["message"] == f"node '{EXAMPLE.node}' sent nothing for 28800 s"
+    now_s[0] += blamer.EMPTY_HOLDS_S
+    blaming.post(replace(EXAMPLE, seq=EXAMPLE.seq + 1, interval_s=10.0))
+    now_s[0] += 49.0
+    assert blaming.client.get(path).json()["services"], "five intervals are no silence"
+
+
 @pytest.mark.parametrize("command", ["import sys; sys.exit(3)", "print('what?')"])
 def test_a_process_that_fails_is_an_error_and_a_line_in_the_log(
     blaming: InProcess, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str

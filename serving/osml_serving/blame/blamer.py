@@ -7,6 +7,7 @@ import contextlib
 import sys
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -21,6 +22,9 @@ from osml_serving.log import Log
 
 WITHIN_S = 120.0
 HOLDS_S = 30.0
+EMPTY_HOLDS_S = 3.0
+"""For an answer that names no service, and for a 404: these may say to ask again."""
+
 MOST_HELD = 256
 MOST_WAITING = 8
 LOOK_S = 10.0
@@ -33,10 +37,11 @@ class Blamer:
     Each client has one question at a time, so that none keeps the others waiting.
     """
 
-    def __init__(self, folder: Path | None, log: Log) -> None:
+    def __init__(self, folder: Path | None, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
         self._folder = folder
         self._log = log
-        self._recent = Recent()
+        self._clock = clock
+        self._recent = Recent(clock)
         self._twins: set[str] = set()
         self._looked_s = -LOOK_S
         self._held: OrderedDict[str, tuple[float, BlameNow | ApiError]] = OrderedDict()
@@ -86,7 +91,7 @@ class Blamer:
 
     def _known(self, folder: Path) -> set[str]:
         """The nodes that have a twin; the folder is read again after LOOK_S."""
-        now_s = time.monotonic()
+        now_s = self._clock()
         if now_s - self._looked_s >= LOOK_S:
             self._looked_s = now_s
             try:
@@ -96,12 +101,13 @@ class Blamer:
         return self._twins
 
     def _answer_held(self, node: str) -> BlameNow | ApiError | None:
-        at, found = self._held.get(node, (0.0, None))
-        return found if time.monotonic() - at < HOLDS_S else None
+        until_s, found = self._held.get(node, (0.0, None))
+        return found if self._clock() < until_s else None
 
     def _hold(self, node: str, found: BlameNow | ApiError) -> None:
         self._held.pop(node, None)
-        self._held[node] = time.monotonic(), found
+        told = bool(found.services) if isinstance(found, BlameNow) else found.status != 404
+        self._held[node] = self._clock() + (HOLDS_S if told else EMPTY_HOLDS_S), found
         if len(self._held) > MOST_HELD:
             self._held.popitem(last=False)
 
@@ -109,6 +115,8 @@ class Blamer:
         lines = self._recent.lines(node)
         if not lines:
             return ApiError(404, "not_found", f"no interval of node '{node}' is kept for its twin", field="node")
+        if (silent_s := self._recent.silent_s(node)) is not None:
+            return ApiError(404, "not_found", f"node '{node}' sent nothing for {silent_s:.0f} s", field="node")
         try:
             answer = await _run(folder, b"".join(line + b"\n" for line in lines))
         except TimeoutError:
