@@ -63,6 +63,8 @@ def predictions(twin: Twin, record: Record, members: int = MEMBERS) -> dict[str,
         rows: dict[str, _Errors] = {predictor: [] for predictor in PREDICTORS}
         last_real = last_off = math.nan
         for interval, line in enumerate(record.lines):
+            if interval in record.gaps:
+                last_real = last_off = math.nan
             now, members_now = float(real[interval, place, at]), found[:, interval, place, at]
             if not (math.isfinite(now) and np.isfinite(members_now).any()):
                 last_real = last_off = math.nan

@@ -6,6 +6,7 @@ mean what they mean there.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -124,7 +125,7 @@ def run_along(
     names, count = names_of(known), len(record.lines)
     latency, entropy = np.full((known.size, count, len(names)), np.nan), np.full((known.size, count), np.nan)
     partitions: list[Partition] = []
-    interval_s = record.lines[0].observation.interval_s
+    interval_s = statistics.median(line.observation.interval_s for line in record.lines)  # single ones may be late
     loads = loads_along(record, known.rates, interval_s)
     limits = [*known.tenants, *tenants_of(record)]  # those of the record win
     for member in range(known.size):

@@ -174,6 +174,11 @@ def jobs_bandwidth(percent: float) -> Edit:
     return _of_jobs(lambda grant: replace(grant, mba_percent=percent))
 
 
+def jobs_bandwidth_at_most(percent: float) -> Edit:
+    """Memory bandwidth of all jobs throttled to a share, but for those that have less already (MBA)."""
+    return _of_jobs(lambda grant: replace(grant, mba_percent=min(percent, grant.mba_percent or percent)))
+
+
 def jobs_weight(value: float) -> Edit:
     """Another cpu.weight of all jobs."""
     return _of_jobs(lambda grant: replace(grant, cpu_weight=value))
@@ -284,10 +289,11 @@ def own_ways(world: World, targets: Mapping[str, float]) -> Edit:
 
     def cost(split: Mapping[str, int]) -> float:
         found = outcome(given(split, world))
-        late = sum(math.log(found[name] / targets.get(name, found[name])) for name in names)
-        over = sum(max(0.0, math.log(found[name] / targets.get(name, found[name]))) for name in names)
+        late = sum(math.log(found[name] / goals[name]) for name in names)
+        over = sum(max(0.0, math.log(found[name] / goals[name])) for name in names)
         return late + 10.0 * over - 0.3 * sum(found[name] for name in jobs)
 
+    goals = {**outcome(given(counts, world)), **targets}  # who has no target is to keep what an even split gives
     best = cost(counts)
     for _ in range(2 * ways):
         moves = [(a, b) for a in places for b in places if a != b and counts[a] > 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from osml.records import Record, only_watched
 from osml.simulator.columns import FloatArray
@@ -51,17 +52,19 @@ def noise_of(ensemble: Ensemble, record: Record) -> dict[str, dict[str, Noise]]:
     with np.errstate(all="ignore"):
         middle = np.median(along(ensemble.some(NOISE_MEMBERS), record), axis=0)
     beyond = measured_along(record, names) - middle
+    joined = np.array([at not in record.gaps for at in range(SETTLING + 1, len(record.lines))], bool)
     found: dict[str, dict[str, Noise]] = {}
     for place, name in enumerate(names):
         for at, percentile in enumerate(LATENCIES):
-            noise = _noise(beyond[SETTLING:, place, at])
+            noise = _noise(beyond[SETTLING:, place, at], joined)
             if noise is not None:
                 found.setdefault(name, {})[percentile] = noise
     return found
 
 
-def _noise(beyond: FloatArray) -> Noise | None:
-    pairs = np.stack([beyond[:-1], beyond[1:]])
+def _noise(beyond: FloatArray, joined: NDArray[np.bool_]) -> Noise | None:
+    """`joined`: whether an interval follows the one before, without a gap."""
+    pairs = np.stack([beyond[:-1], beyond[1:]])[:, joined]
     pairs = pairs[:, np.isfinite(pairs).all(axis=0)]
     if pairs.shape[1] < _FEW:
         return None

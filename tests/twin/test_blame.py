@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace as replaced
 
 from osml.base.failure import InputError
 from osml.simulator import catalogs
@@ -25,10 +26,12 @@ from osml.twin.advice.blame import (
     worst_scene,
 )
 from osml.twin.advice.counterfactual import BANDWIDTH, CACHE, CPU, RESOURCES, Pressures
+from osml.twin.advice.levers import PARTITIONING, _available  # pyright: ignore[reportPrivateUsage]
 from osml.twin.ensemble import Ensemble
 from osml.twin.scenes import Reading, Scene, Tenant
 from osml.twin.whatif import bounds, weighted_quantiles
 from osml.twin.world import World, outcome
+from tests.kit.twin_records import watched
 
 _RATE = 900.0
 
@@ -86,7 +89,6 @@ def test_who_was_throttled_by_a_limit_that_nobody_knows_blames_nobody() -> None:
     assert found.main is None
     assert found.causes[0].culprit is None
     assert cause_in_words(found).startswith("Its own CPU limit stopped it for a part of the time")
-
 
 
 def test_who_has_few_cpus_is_not_told_that_its_load_is_to_blame() -> None:
@@ -203,3 +205,29 @@ class _Known:
 
     def tenant(self, name: str) -> Tenant:
         return Tenant(name, "lc", 1.0, "p99", None)
+
+
+def test_the_lever_of_bandwidth_gives_no_job_more_than_it_has() -> None:
+    world = _world(_stream())
+    for now, then in ((None, 20.0), (50.0, 20.0), (10.0, 10.0)):
+        throttled = world.with_grant("stream", replace(world.grants["stream"], mba_percent=now))
+        assert edits.jobs_bandwidth_at_most(20.0)(throttled, 0).grants["stream"].mba_percent == then
+
+
+def test_a_service_without_a_target_keeps_the_latency_of_an_even_split() -> None:
+    """Without one it counted as met however slow it was, so that others got its ways."""
+    world = _world(replace(_stream(), memory=replace(_stream().memory, working_set_mib=30.0)))
+    ways = world.node.platform.ways
+    half = (1 << ways // 2) - 1
+    even = world.with_grant("moses", replace(world.grants["moses"], way_mask=half))
+    even = even.with_grant("stream", replace(world.grants["stream"], way_mask=half << ways // 2))
+    without = edits.own_ways(world, {})(world, 0)
+    target = outcome(even)["moses"]
+    assert without.grants == edits.own_ways(world, {"moses": target})(world, 0).grants
+
+
+@pytest.mark.parametrize(("name", "there"), [("move MBA-sync away", True), (PARTITIONING[2], False)])
+def test_a_tenant_with_the_name_of_a_mechanism_can_be_moved(name: str, there: bool) -> None:
+    platform = replaced(watched().lines[0].observation.platform, mba=None)
+    machine = catalogs.platform("e5-2697v4")
+    assert _available(name, Ensemble(machine, platform, (), {}, {}, (), np.zeros((1, 0)))) is there

@@ -46,7 +46,6 @@ def test_nobody_is_asked_about_who_is_far_from_its_target(file: Path) -> None:
     assert (found.services, found.reason) == ([], "no service is above 80% of its target")
 
 
-
 def _changed(count: int, at: range, **fields: object) -> list[Observation]:
     """The last intervals, in some of which the latency of the service that is late has these fields."""
     seen = last(count)
@@ -87,7 +86,6 @@ def test_a_twin_that_does_not_know_a_service_says_what_to_do(file: Path) -> None
         blame_now(file, changed)
 
 
-
 def test_who_is_a_service_now_and_a_job_of_the_twin_is_named(file: Path) -> None:
     changed = [
         replace(line, services=[replace(one, kind="lc", target_ms=5.0) if one.kind == "be" else one
@@ -123,7 +121,6 @@ def test_the_targets_are_those_of_now(file: Path) -> None:
         assert target is not None
         due = 0.8 / lc * max(0.0, 1.0 - target / one.measured_ms)
         assert sum(cause.e_s for cause in one.causes) == pytest.approx(due, abs=1e-3)
-
 
 
 def test_the_e_s_of_a_node_is_that_of_who_was_measured(file: Path) -> None:

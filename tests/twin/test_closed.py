@@ -276,8 +276,8 @@ def test_a_service_whose_requests_nobody_counts_is_named() -> None:
 
 
 def _uncounted(service: Service) -> Service:
-    assert service.latency is not None
-    return replace(service, latency=replace(service.latency, requests_per_s=None))
+    latency = service.latency
+    return service if latency is None else replace(service, latency=replace(latency, requests_per_s=None))
 
 
 def test_a_policy_is_judged_by_the_targets_of_the_record() -> None:
@@ -291,3 +291,12 @@ def test_a_policy_is_judged_by_the_targets_of_the_record() -> None:
     before, strict = (consequences(twin, record, "even", members=2) for record in (managed(60), Record(lines)))
     assert np.nanmean(strict.policy_e_s) > np.nanmean(before.policy_e_s) + 0.2
     assert np.nanmean(strict.recorded_e_s) > np.nanmean(before.recorded_e_s) + 0.2
+
+
+def test_a_replay_has_the_usual_interval_of_the_record() -> None:
+    """A record may begin with a turn that came late."""
+    lines = list(managed(60).lines)
+    lines[0] = Line(replace(lines[0].observation, interval_s=30.0), lines[0].decision)
+    record, kept = Record(lines), Watching()
+    run_along(_ensemble(record), record, kept, members=1)
+    assert {seen.interval_s for seen in kept.seen} == {1.0}

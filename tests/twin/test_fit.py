@@ -18,7 +18,7 @@ from osml.records import Line, Record
 from osml.twin.check import checked, predictions
 from osml.twin.document import Twin, is_twin, load, save
 from osml.twin.fit import assimilated
-from osml.twin.make import made
+from osml.twin.make import made, noise_of
 from osml.twin.scenes import scenes_of
 from osml.twin.trajectory import along
 from tests.kit.twin_records import managed, watched
@@ -247,3 +247,14 @@ def test_a_pipe_is_written_and_stays_a_pipe(tmp_path: Path) -> None:
     assert os.read(reader, 10) == b"page"
     os.close(reader)
     assert pipe.is_fifo()
+
+
+def test_what_was_before_a_gap_predicts_nothing_behind_it(twin: Twin) -> None:
+    whole = watched()
+    gap = Record(whole.lines, frozenset({60}))
+    before, found = (predictions(twin, record, 2) for record in (whole, gap))
+    for predictor in ("last_interval", "twin_one_ahead"):
+        assert len(found[predictor]["service-1"]) == len(before[predictor]["service-1"]) - 1
+    every = Record(whole.lines, frozenset(range(1, len(whole.lines))))
+    assert noise_of(twin.ensemble, whole)
+    assert noise_of(twin.ensemble, every) == {}

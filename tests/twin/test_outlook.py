@@ -73,7 +73,6 @@ def test_an_unknown_node_a_broken_twin_and_a_new_service_have_no_prediction(outl
     assert outlook.e_s(msgspec.structs.replace(observation, services=[stranger]), options) is None
 
 
-
 def test_a_service_that_the_twin_knows_as_a_job_has_no_prediction(outlook):
     """What the twin changes of it is its speed, and a higher speed is no longer latency."""
     observation = seen("node-1")
@@ -82,7 +81,6 @@ def test_a_service_that_the_twin_knows_as_a_job_has_no_prediction(outlook):
         for one in observation.services
     ]
     assert outlook.e_s(msgspec.structs.replace(observation, services=services), [[]]) is None
-
 
 
 def test_a_load_that_nobody_counts_is_not_taken_as_none(outlook):

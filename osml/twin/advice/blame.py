@@ -187,9 +187,7 @@ def blamed(
         )
     suffers = suffers if causes else 0.0
     confined = _confined(pressures[0].world, victim)
-    return Blame(
-        victim, measured, now, low, high, alone, suffers, entropy, causes, explained=True, confined=confined
-    )
+    return Blame(victim, measured, now, low, high, alone, suffers, entropy, causes, explained=True, confined=confined)
 
 
 def _confined(world: World, name: str) -> bool:

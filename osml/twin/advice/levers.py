@@ -48,11 +48,11 @@ def _levers(world: World, ensemble: Ensemble, victim: str) -> dict[str, Edit]:
     targets = {one.name: one.target_ms for one in ensemble.tenants if one.target_ms is not None}
     found: dict[str, Edit] = {}
     if len(world.node.names) > 1:
-        found["own CPUs"] = edits.own_cpus(world)
+        found[PARTITIONING[0]] = edits.own_cpus(world)
         if len(world.services) + 1 <= world.node.platform.ways:
-            found["own cache ways (CAT)"] = edits.own_ways(world, targets)
+            found[PARTITIONING[1]] = edits.own_ways(world, targets)
     if world.jobs:
-        found["less memory bandwidth for jobs (MBA)"] = edits.jobs_bandwidth(_THROTTLE)
+        found[PARTITIONING[2]] = edits.jobs_bandwidth_at_most(_THROTTLE)
         found["lowest CPU weight for jobs"] = edits.jobs_weight(_LIGHT)
     if world.grants[victim].cpu_quota is not None:
         found["no CPU limit of its own"] = edits.quota(victim, None)
@@ -64,9 +64,8 @@ def _levers(world: World, ensemble: Ensemble, victim: str) -> dict[str, Edit]:
 
 
 def _available(name: str, ensemble: Ensemble) -> bool:
-    if name.startswith("own cache"):
-        return ensemble.platform.ways is not None
-    return ensemble.platform.mba is not None if "MBA" in name else True
+    have = {"CAT": ensemble.platform.ways is not None, "MBA": ensemble.platform.mba is not None}
+    return have.get(MECHANISM.get(name, ""), True)
 
 
 def levers_for(ensemble: Ensemble, scene: Scene, victim: str, *, members: int = MEMBERS) -> list[Lever]:
