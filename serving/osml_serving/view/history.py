@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator
 
 from osml_serving.metrics import LONGEST_INTERVAL_S, NodeFigures
-from osml_serving.view.day import Day
+from osml_serving.view.day import BIN_S, BINS, Day
 from osml_serving.view.happenings import Event, Seen, silent_after_s
 from osml_serving.view.interval import NodeSummary
 
@@ -17,6 +17,7 @@ MAX_BYTES = 512 * 1024  # of one node
 BUDGET = 128 * 2**20  # bytes of all nodes, whatever is posted
 MAX_EVENTS = 1000
 FORGET_S = 900.0  # a node silent for this long makes room for a new one
+DAY_S = float(BINS * BIN_S)  # a node silent for this long is forgotten when a new one comes: its day is empty
 
 
 class NodeHistory:
@@ -120,6 +121,7 @@ class History:
         node = self._nodes.pop(summary.node, None)
         now_s = self._clock()
         if node is None:
+            self._forget_gone(now_s)
             if len(self._nodes) >= self._max_nodes and not self._make_room(now_s):
                 return False
             node = NodeHistory()
@@ -139,6 +141,15 @@ class History:
             self._limit = int(self._budget / (1.25 * n_nodes))
             for node in self._nodes.values():
                 node.trim(self._limit)
+
+    def _forget_gone(self, now_s: float) -> None:
+        """Drop the nodes of which nothing is left to show: the others may then keep more again."""
+        while self._nodes:
+            name, oldest = next(iter(self._nodes.items()))
+            if now_s - oldest.seen_s < DAY_S:
+                return
+            del self._nodes[name]
+            self._limit = MAX_BYTES  # `_share` lowers it for those that are left
 
     def _make_room(self, now_s: float) -> bool:
         name, oldest = next(iter(self._nodes.items()))

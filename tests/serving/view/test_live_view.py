@@ -9,7 +9,7 @@ from osml_serving.metrics import Metrics
 from osml_serving.view.broker import MAX_OWN_VIEWERS, MAX_VIEWERS, QUEUE, Broker, TooManyViewersError
 from osml_serving.view.event_stream import EventStream
 from osml_serving.view.happenings import LONGEST_SILENCE_S, SILENT_S
-from osml_serving.view.history import FORGET_S, MAX_BYTES, MAX_INTERVALS, History, NodeHistory
+from osml_serving.view.history import DAY_S, FORGET_S, MAX_BYTES, MAX_INTERVALS, History, NodeHistory
 from osml_serving.view.interval import NodeSummary
 
 
@@ -135,6 +135,24 @@ def test_more_nodes_than_the_limit_are_counted_and_silent_ones_make_room():
     now_s = FORGET_S
     assert history.append(b"1", b"null", summary("c", at=-1e9))
     assert [line.node for line in history.summaries()] == ["b", "c"]
+
+
+def test_names_that_nobody_uses_any_more_take_nothing_from_the_others():
+    """In a cluster that grows and shrinks, each machine has a new name."""
+    now_s = 0.0
+    history = History(clock=lambda: now_s)
+    for number in range(2000):
+        history.append(b"x" * 1000, b"{}", summary(f"old-{number}"))
+    now_s = DAY_S - 1.0
+    history.append(b"1", b"{}", summary("stays"))
+    assert len(history) == 2001
+    now_s = DAY_S
+    history.append(b"1", b"{}", summary("new"))
+    assert [line.node for line in history.summaries()] == ["new", "stays"]
+    for _ in range(600):
+        history.append(b"x" * 500, b"{}", summary("stays"))
+    stays = history.get("stays")
+    assert len(stays.intervals) == 600, "all that a node of so few keeps"
 
 
 def test_a_slow_viewer_is_dropped_and_the_others_are_not():
