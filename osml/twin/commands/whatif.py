@@ -20,7 +20,7 @@ from osml.twin.document import Twin, load
 from osml.twin.ensemble import Ensemble
 from osml.twin.scenes import Scene
 from osml.twin.whatif import Change, changes, chosen_scenes, compared, outcomes_of, rows_of
-from osml.twin.world import world_of
+from osml.twin.world import World, world_of
 
 
 def whatif(
@@ -91,8 +91,7 @@ def whatif(
         targets = {one.name: one.target_ms for one in known.tenants if one.target_ms is not None}
         todo.append((f"own cache ways{no_ways}", edits.own_ways(world, targets)))
     if mba is not None:
-        if not world.jobs:
-            raise InputError("--mba was given, but there is no job whose memory bandwidth it throttles; leave it out")
+        _check_jobs(world)
         todo.append((f"memory bandwidth of jobs {mba:g} %{no_mba}", edits.jobs_bandwidth(mba)))
     if newer_cpu:
         todo.append(("one CPU generation newer", edits.newer_cpu()))
@@ -120,6 +119,12 @@ def _check_undone(one: str, names: Names, every: str, sets: str, *, given: bool)
     """Raise InputError where an option would undo what another one asks for somebody."""
     if given and names:
         raise InputError(f"{one} was given with {every}, which sets {sets}; give one of them")
+
+
+def _check_jobs(world: World) -> None:
+    """Raise InputError where --mba would change nothing."""
+    if not world.jobs:
+        raise InputError("--mba was given, but there is no job whose memory bandwidth it throttles; leave it out")
 
 
 def under_policy(ensemble: Ensemble, scenes: list[Scene], policy: str, members: int = MEMBERS) -> list[Change]:
