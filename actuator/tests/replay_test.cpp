@@ -256,10 +256,11 @@ TEST(Replay, TakesInWhatWasBornMeanwhileButNotWhenItOnlyLooks) {
   RecordedDecision recorded;
   recorded.decision.seq = 5;
   recorded.outcome = Outcome{5, OutcomeStatus::Unchanged, "", std::nullopt};
-  Supposing supposing;
-  EXPECT_EQ(replay_one(machine, recorded, true, supposing).outcome.status, OutcomeStatus::DryRun);
+  const std::vector<Assignment> found;
+  std::optional<Supposing> supposing;
+  EXPECT_EQ(replay_one(machine, recorded, true, found, supposing).outcome.status, OutcomeStatus::DryRun);
   EXPECT_EQ(machine.reconciled, 0);
-  const Replayed one = replay_one(machine, recorded, false, supposing);
+  const Replayed one = replay_one(machine, recorded, false, found, supposing);
   EXPECT_EQ(machine.reconciled, 1) << "an error of it is told, the decision is applied";
   EXPECT_EQ(one.outcome.status, OutcomeStatus::Applied);
   EXPECT_EQ(one.agrees, true);
@@ -271,25 +272,26 @@ TEST(Replay, ALookGoesOnAsIfItsDecisionsHadBeenApplied) {
   recorded.decision.assignments = {{"lc", "0-2", {}, {}, {}, {}}};
   recorded.decision.assignments[0].levers.memory_mib = 512;
   const std::vector<Assignment> found = {{"lc", "0-1", {}, {}, 0xf, {}}, {"be", {}, {}, {}, {}, {}}};
-  Supposing supposing{found};
+  std::optional<Supposing> supposing;
   machine.refuses = true;
-  (void)replay_one(machine, recorded, true, supposing);
-  EXPECT_FALSE(supposing.held) << "a refused decision sets nothing";
+  (void)replay_one(machine, recorded, true, found, supposing);
+  EXPECT_FALSE(supposing) << "a refused decision sets nothing";
   machine.refuses = false;
   RecordedDecision same = recorded;
   same.decision.assignments = {found[0]};
-  (void)replay_one(machine, same, true, supposing);
+  (void)replay_one(machine, same, true, found, supposing);
   EXPECT_TRUE(machine.supposed.empty()) << "nothing was in force by a decision";
-  (void)replay_one(machine, recorded, true, supposing);
+  (void)replay_one(machine, recorded, true, found, supposing);
   EXPECT_EQ(machine.supposed, found) << "now it is, though it is what was found";
   std::vector<Assignment> then = found;
   then[0].cpus = "0-2";
   then[0].levers.memory_mib = 512;
   recorded.decision.assignments[0].levers.memory_mib.reset();
-  (void)replay_one(machine, recorded, true, supposing);
+  (void)replay_one(machine, recorded, true, found, supposing);
   EXPECT_EQ(machine.supposed, then);
   then[0].levers.memory_mib.reset();
-  EXPECT_EQ(supposing.held, then) << "what a decision leaves out is given back";
+  ASSERT_TRUE(supposing);
+  EXPECT_EQ(supposing->held, then) << "what a decision leaves out is given back";
 }
 
 }  // namespace

@@ -14,16 +14,17 @@ namespace {
 // Until the end of the record or a signal. The error: somebody changed the file since it was checked, or reads no more.
 Result<bool> apply_all(RecordFile& file, Machine& machine, Stops& stops, Pace pace, bool dry_run,
                        ReplayReport& report) {
-  Supposing supposing;
+  std::vector<Assignment> found;
   if (dry_run) {
-    if (auto read = machine.read()) supposing.found = std::move(*read);
+    if (auto read = machine.read()) found = std::move(*read);
   }
+  std::optional<Supposing> supposing;
   while (true) {
     auto recorded = file.next();
     if (!recorded) return recorded.error();
     if (!*recorded) return false;
     if (stops.told_until(pace.due_s((*recorded)->time_s, monotonic_s()))) return true;
-    report.add(replay_one(machine, std::move(**recorded), dry_run, supposing));
+    report.add(replay_one(machine, std::move(**recorded), dry_run, found, supposing));
     if (!report.is_heard()) {
       return Error{ErrorKind::Io, "standard output cannot be written; the replay stopped before the end of the record"};
     }

@@ -327,8 +327,7 @@ Status Daemon::replace_session(const Config& config) {
   }
   if (!same_machine(old, config) || !same_services(old, config)) {
     memory.partition.reset();
-    memory.supposed.reset();
-    memory.found.reset();
+    memory.supposing.reset();
   }
   metrics_.see(old, *sockets_, session_->outbox());  // what goes with the session was counted
   std::unique_ptr<ExperienceOutbox> outbox = session_->give_up_outbox();

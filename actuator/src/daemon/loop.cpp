@@ -132,9 +132,8 @@ void Loop::idle(double now_s) {
 // A dry run answers with what its decisions would have set, so that the policy moves on.
 std::vector<Assignment> Loop::in_force() {
   std::vector<Assignment> held = read_back();
-  if (memory_.supposed && same_names(*memory_.supposed, held)) return *memory_.supposed;
-  memory_.supposed.reset();  // services came or went: it divides the node among others
-  memory_.found.reset();
+  if (memory_.supposing && same_names(memory_.supposing->held, held)) return memory_.supposing->held;
+  memory_.supposing.reset();  // services came or went: it divides the node among others
   return held;
 }
 
@@ -280,7 +279,7 @@ Answer Loop::ask(const Observation& observation) {
 
 void Loop::obey(const Decision& decision, const std::vector<Assignment>& before, double now_s) {
   memory_.policy_state = decision.policy_state;
-  Outcome outcome = machine_->apply(decision, dry_run_, memory_.supposed ? before : std::vector<Assignment>());
+  Outcome outcome = machine_->apply(decision, dry_run_, memory_.supposing ? before : std::vector<Assignment>());
   outcome.seq = decision.seq;
   if (outcome.status == OutcomeStatus::DryRun) {
     report_.outcome = outcome;
@@ -307,8 +306,8 @@ void Loop::obey(const Decision& decision, const std::vector<Assignment>& before,
 }
 
 void Loop::suppose(const Decision& decision, const std::vector<Assignment>& before) {
-  if (!memory_.found) memory_.found = before;
-  std::vector<Assignment> after = osml::suppose(before, decision, *memory_.found);
+  const std::vector<Assignment>& found = memory_.supposing ? memory_.supposing->found : before;
+  std::vector<Assignment> after = osml::suppose(before, decision, found);
   if (after != before) {
     spdlog::info("decision {} would set: {}", decision.seq, fmt::join(changes_in_words(before, after), ", "));
     for (const Reason& reason : decision.reasons) spdlog::info("  reason: {}", reason.text);
@@ -323,7 +322,7 @@ void Loop::suppose(const Decision& decision, const std::vector<Assignment>& befo
   memory_.partition = decision.partition;
   memory_.applied = after;
   assignments_ = after;
-  memory_.supposed = std::move(after);
+  memory_.supposing = Supposing{found, std::move(after)};
 }
 
 void Loop::record(const Decision& decision, const Outcome& outcome, const std::vector<Assignment>& before,

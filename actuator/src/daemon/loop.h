@@ -13,6 +13,7 @@
 #include "daemon/machine.h"
 #include "daemon/silence.h"
 #include "domain/types.h"
+#include "plan/suppose.h"
 #include "report/audit.h"
 #include "report/turn_report.h"
 #include "sense/sensors.h"
@@ -35,10 +36,8 @@ struct Memory {
   std::optional<Outcome> outcome;
   std::optional<Partition> partition;  // last applied
   std::vector<Assignment> applied;     // what was read back after it
-  // A dry run: what would be in force, and what was before its first decision.
-  std::optional<std::vector<Assignment>> supposed;
-  std::optional<std::vector<Assignment>> found;
-  Silence silence = Silence(0, 0);  // of the server; the loop begins it
+  std::optional<Supposing> supposing;  // of a dry run, from its first decision on
+  Silence silence = Silence(0, 0);     // of the server; the loop begins it
 };
 
 class Loop {

@@ -1,17 +1,16 @@
 // A dry run goes on as if its decisions had been applied.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "domain/types.h"
 
 namespace osml {
 
-// What a dry run goes on from: what there was before its first decision, and what would be in force since then.
+// What a dry run goes on from: what there was before its first decision, and what would be in force now.
 struct Supposing {
   std::vector<Assignment> found;
-  std::optional<std::vector<Assignment>> held = {};
+  std::vector<Assignment> held;
 };
 
 // What would be in force after the decision where `held` is in force now. A service that it leaves out keeps its

@@ -37,6 +37,8 @@ class Check {
         supposed_(held == nullptr ? Wanted() : wanted_values(*held)),
         last_(held == nullptr ? last : &supposed_),
         own_(own) {}
+  Check(const Check&) = delete;  // last_ may lead into it
+  Check& operator=(const Check&) = delete;
 
   [[nodiscard]] Refusal run() const {
     for (const auto rule :

@@ -23,15 +23,16 @@ std::optional<bool> same_effect(const Outcome& now, const std::optional<Outcome>
   return now.status == then->status || (took_effect(now) && took_effect(*then));
 }
 
-Replayed replay_one(Machine& machine, RecordedDecision recorded, bool dry_run, Supposing& supposing) {
+Replayed replay_one(Machine& machine, RecordedDecision recorded, bool dry_run, const std::vector<Assignment>& found,
+                    std::optional<Supposing>& supposing) {
   if (!dry_run) {
     if (const Status reconciled = machine.reconcile(); !reconciled) {
       spdlog::warn("reconcile failed before decision {}: {}", recorded.decision.seq, reconciled.error().message);
     }
   }
-  Outcome outcome = machine.apply(recorded.decision, dry_run, supposing.held.value_or(std::vector<Assignment>()));
+  Outcome outcome = machine.apply(recorded.decision, dry_run, supposing ? supposing->held : std::vector<Assignment>());
   if (outcome.status == OutcomeStatus::DryRun) {
-    supposing.held = suppose(supposing.held.value_or(supposing.found), recorded.decision, supposing.found);
+    supposing = Supposing{found, suppose(supposing ? supposing->held : found, recorded.decision, found)};
   }
   const std::optional<bool> agrees = same_effect(outcome, recorded.outcome);
   return {std::move(recorded), std::move(outcome), agrees};

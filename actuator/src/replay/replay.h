@@ -23,7 +23,8 @@ struct Replayed {
 std::optional<bool> same_effect(const Outcome& now, const std::optional<Outcome>& then);
 
 // As the daemon does in a turn: take in what was born meanwhile, then apply. Dry: only plan; steps begin at what is
-// supposed, which then has what the decision would have set.
-Replayed replay_one(Machine& machine, RecordedDecision recorded, bool dry_run, Supposing& supposing);
+// supposed, which then has what the decision would have set. `found`: what there was before the first decision.
+Replayed replay_one(Machine& machine, RecordedDecision recorded, bool dry_run, const std::vector<Assignment>& found,
+                    std::optional<Supposing>& supposing);
 
 }  // namespace osml
