@@ -16,13 +16,14 @@ import msgspec
 
 from osml.base.failure import Failure, InputError
 from osml.base.json_file import NO_JSON
+from osml.base.whole_file import whole_file
 from osml.datasets.arrow import pq
 from osml.datasets.card import Packed, write_card
 from osml.datasets.checks.finding import Report
 from osml.datasets.dataset import DatasetDescription, read_description, write_description
 from osml.datasets.description import LICENCES
 from osml.datasets.package import MAX_FILES, NAME, members_of
-from osml.datasets.store import DATASET, LABELS, TRACES, sha256, whole_file
+from osml.datasets.store import DATASET, LABELS, TRACES, sha256
 from osml.datasets.validate import MAX_GIB, validate
 
 _NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{1,62}\Z")

@@ -8,9 +8,10 @@ import msgspec
 
 from osml.base.failure import InputError
 from osml.base.json_file import read_json
+from osml.base.whole_file import whole_file
 from osml.datasets.description import LICENCE, Fingerprint, Provenance
 from osml.datasets.schema import TRACES_SCHEMA
-from osml.datasets.store import DATASET, whole_file
+from osml.datasets.store import DATASET
 
 
 class DatasetDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

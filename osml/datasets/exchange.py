@@ -15,9 +15,10 @@ import msgspec
 
 from osml.base.failure import Failure, InputError
 from osml.base.json_file import NO_JSON
+from osml.base.whole_file import whole_file
 from osml.datasets.contribute import unpack_check
 from osml.datasets.package import Content, content_of, unpack
-from osml.datasets.store import sha256, whole_file
+from osml.datasets.store import sha256
 from osml.datasets.validate import validate
 
 INDEX = "index.json"

@@ -9,10 +9,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from osml.base.failure import InputError
+from osml.base.whole_file import whole_file
 from osml.datasets.arrow import pa, pq
 from osml.datasets.description import Fingerprint, described, metadata
 from osml.datasets.schema import LABEL_COLUMNS, LABELS_SCHEMA, arrow_schema, write_options
-from osml.datasets.store import labels_file, open_parquet, whole_file
+from osml.datasets.store import labels_file, open_parquet
 from osml.datasets.surfaces import Floats, Ints, Surface, core_unit, grid_of, surfaces_of
 from osml.frontier import DIRECTIONS, KINDS, SLOWDOWNS, b_points, label, reference
 

@@ -8,9 +8,7 @@ DIR/labels/platform=ID/service=NAME/part-NUMBER.parquet      labels of the runs 
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -156,22 +154,6 @@ def read_whole(file: Path) -> Any:
     parquet = open_parquet(file)
     groups = [read_group(parquet, file, group) for group in range(parquet.metadata.num_row_groups)]
     return pa.concat_tables(groups) if groups else parquet.schema_arrow.empty_table()
-
-
-@contextmanager
-def whole_file(file: Path) -> Generator[Path]:
-    """A temporary path that becomes `file` when all went well: nobody ever sees half a file. A full disk names it."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        partial.replace(file)
-    except OSError as error:
-        if error.filename is None and error.errno is not None:  # what pyarrow says of a full disk
-            error.filename = str(file)
-        raise
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def sha256(file: Path) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from osml.base.failure import Failure
+from osml.base.whole_file import whole_file
 
 data = pytest.importorskip("osml_training.cli.data.app")
 SMALL = [
@@ -56,8 +56,7 @@ def test_few_rows_are_still_whole_runs_and_that_is_said(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
-    store = importlib.import_module("osml.datasets.store")
-    with pytest.raises(OSError, match="space") as full, store.whole_file(tmp_path / "part.parquet"):
+    with pytest.raises(OSError, match="space") as full, whole_file(tmp_path / "part.parquet"):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert full.value.filename == str(tmp_path / "part.parquet")
 

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 from osml.base.extras import how_to_install
 from osml.base.failure import Failure, InputError
+from osml.base.whole_file import whole_file
 from osml.base.worker_processes import worker_pool
 from osml.datasets.arrow import pa, pq
 from osml.datasets.dataset import DatasetDescription, read_description, same_collection, write_description
 from osml.datasets.description import Provenance
 from osml.datasets.label import Labelling, label_file
 from osml.datasets.schema import TRACE_COLUMNS, write_options
-from osml.datasets.store import DATASET, TRACES, trace_files, whole_file
+from osml.datasets.store import DATASET, TRACES, trace_files
 from osml_training.collect.fingerprint import virtual_fingerprint
 from osml_training.collect.rows import provenance_of, schema_of, table_of
 from osml_training.collect.simulate import compile_all

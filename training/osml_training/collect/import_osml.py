@@ -20,11 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.base.failure import InputError
+from osml.base.whole_file import whole_file
 from osml.datasets.arrow import numpy_type, pa, pq
 from osml.datasets.dataset import DatasetDescription, same_collection, write_description
 from osml.datasets.description import Provenance, metadata
 from osml.datasets.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema, write_options
-from osml.datasets.store import TRACES, whole_file
+from osml.datasets.store import TRACES
 from osml.simulator import catalogs
 from osml.simulator.models import PlatformModel, ServiceModel
 from osml_training.collect import published_units as units

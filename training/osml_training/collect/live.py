@@ -13,11 +13,12 @@ from typing import NamedTuple
 import msgspec
 
 from osml.base.failure import InputError
+from osml.base.whole_file import whole_file
 from osml.datasets.arrow import pa, pq
 from osml.datasets.dataset import DatasetDescription, same_collection, write_description
 from osml.datasets.description import Fingerprint, Provenance, metadata
 from osml.datasets.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema, write_options
-from osml.datasets.store import TRACES, labels_file, whole_file
+from osml.datasets.store import TRACES, labels_file
 from osml.domain import Observation
 from osml.predictors.reach import Reach
 from osml_training.collect.live_files import LiveFile, Row, one_interval, read_live

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.base.failure import InputError
+from osml.base.whole_file import whole_file
 from osml.datasets.arrow import pa, pc, pq
 from osml.datasets.description import FileDescription, described, metadata
-from osml.datasets.store import open_parquet, read_group, read_groups, trace_files, whole_file
+from osml.datasets.store import open_parquet, read_group, read_groups, trace_files
 from osml.datasets.surfaces import SURELY, core_unit, grid_of, parted
 from osml.predictors.actions import REACH
 from osml_training.dqn.rewards import MOVES, Reward, costs_of, entropy_gain, intolerable, latency_gain

@@ -13,7 +13,8 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from osml.base.failure import InputError
-from osml.datasets.store import open_parquet, whole_file
+from osml.base.whole_file import whole_file
+from osml.datasets.store import open_parquet
 from osml.predictors.outlook import OUTLOOK_INPUTS
 from osml_training.outlook.collect import Rows
 

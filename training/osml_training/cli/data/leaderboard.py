@@ -31,9 +31,9 @@ def leaderboard_command(
     Variants and parts go with what they were made of.
     Four simple models learn from the rest. The first one, the median, knows nothing of the inputs.
     """
+    from osml.base.whole_file import whole_file  # noqa: PLC0415
     from osml.datasets.contribute import refused, unpack_check  # noqa: PLC0415
     from osml.datasets.package import unpack  # noqa: PLC0415
-    from osml.datasets.store import whole_file  # noqa: PLC0415
     from osml.datasets.validate import validate  # noqa: PLC0415
     from osml_training.evaluate.leaderboard import MODELS, leaderboard, markdown, read  # noqa: PLC0415
 
