@@ -9,8 +9,8 @@ from osml.lab.bench.report.document import Section
 from osml.lab.bench.results import Results
 from osml.lab.bench.scenario import Scenario
 from osml.lab.bench.suite import Suite
-from osml.lab.bench.suites import placed_or_pool
-from osml.lab.bench.suites.placed_or_pool import drawn_mixes, in_pairs
+from osml.lab.bench import placed_or_pool
+from osml.lab.bench.placed_or_pool import drawn_mixes, in_pairs
 from osml.simulator.mix import Mix
 
 PLATFORM = "epyc-7763"
