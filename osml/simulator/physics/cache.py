@@ -83,7 +83,9 @@ def warm(
     """Move `occupancy` (tenants, ways) towards `share`, at the speed at which lines are replaced.
 
     A way is renewed by the misses of all that may allocate in it (`fills`: MiB/s of each tenant into each of its ways),
-    at best within `warmup_s`: programs come back to their data only so often. A way that nobody fills keeps all.
+    at best within `warmup_s`: programs come back to their data only so often. Lines in a way that their tenant may not
+    fill any more go at the speed at which it renews its own ways, if nobody else's misses are faster: what it reads
+    there again comes back into its own ways. That speed is assumed; CAT itself evicts nothing.
     """
     n = len(masks)
     users_before, step = -1, 0.0
@@ -94,7 +96,16 @@ def warm(
                 users |= 1 << i
                 fill += fills[i]
         if users != users_before:  # neighbouring ways mostly have the same users
-            step = 0.0 if fill <= 0.0 else 1.0 - math.exp(-dt / max(way_mib / fill, warmup_s))
+            step = renewed(fill, way_mib, warmup_s, dt)
             users_before = users
         for i in range(n):
-            occupancy[i, way] += (share[i, way] - occupancy[i, way]) * step
+            if users >> i & 1:
+                occupancy[i, way] += (share[i, way] - occupancy[i, way]) * step
+            elif occupancy[i, way] > 0.0:
+                occupancy[i, way] *= 1.0 - max(step, renewed(fills[i], way_mib, warmup_s, dt))
+
+
+@lean
+def renewed(fill: float, way_mib: float, warmup_s: float, dt: float) -> float:
+    """Part of a way that is renewed in `dt` seconds by `fill` MiB/s."""
+    return 0.0 if fill <= 0.0 else 1.0 - math.exp(-dt / max(way_mib / fill, warmup_s))

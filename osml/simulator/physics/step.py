@@ -347,6 +347,7 @@ def begin(
         held = 0.0
         for way in range(ways):
             held += occupancy[i, way]
+        held = min(held, tenants[i, T_FOOTPRINT])  # lines that it left behind are copies of those that it has
         x[X_HELD, i] = held
         x[X_MISS, i] = miss_ratio(tenants[i, T_MISS_MIN], tenants[i, T_WORKING_SET], tenants[i, T_STEEPNESS], held)
         x[X_WANTED, i] = arrivals[i] + state[i, S_BACKLOG] / dt
