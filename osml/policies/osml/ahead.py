@@ -55,7 +55,8 @@ def _may_shrink(facts: Facts, name: str) -> bool:
 
     The step to the need of the formula waits a little longer.
     """
-    return facts.has_met(name) and not (facts.unpredicted(name) and facts.tracks[name].before is None)
+    waits = facts.in_window(name)
+    return facts.has_met(name) and not waits and not (facts.unpredicted(name) and facts.tracks[name].before is None)
 
 
 def _worth(larger: list[Cell], sure: list[float], now: float, settings: Settings) -> int:

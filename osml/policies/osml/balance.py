@@ -1,4 +1,4 @@
-"""The rule for services of which one misses its target while others have room that no prediction tells of.
+"""Rules for services of which one misses its target while others have room that no prediction tells of.
 
 Needs are predicted with bounds, so on a full node nobody seems to have anything to spare. Latencies tell more: a unit
 at a time moves from whoever has most room, as in PARTIES (section 3.4). Nobody returns to a cell that was too small.
@@ -17,16 +17,54 @@ from osml.policies.osml.node import Cell
 from osml.policies.osml.rule import Proposal, changes
 
 
+def go_back(facts: Facts) -> Proposal | None:
+    """The cells in which all met their targets at these loads, where somebody misses its own in other cells."""
+    cells = {name: Cell(*cell) for name, cell in facts.before.good.items()}
+    tried = facts.changed or facts.before.returned >= facts.settings.returns
+    if tried or not facts.alarmed or cells.keys() != facts.services.keys() or cells == facts.cells:
+        return None
+    return Proposal(cells, changes(facts, cells), past_cliff=True)
+
+
+def after_return(facts: Facts, proposal: Proposal) -> tuple[dict[str, tuple[int, int]], int]:
+    """The cells to return to after this decision, and how often all have returned to them.
+
+    None at other loads, and none after all, where somebody is far above its target in them, or misses it for long.
+    """
+    good, returned, settings = facts.before.good, facts.before.returned, facts.settings
+    if facts.changed:
+        return {}, 0
+    if facts.observation.partition is None or facts.way != CELLS:
+        here = False
+    else:
+        here = all(
+            track.settled >= settings.later and track.level is not None and track.level <= 1.0
+            for track in facts.tracks.values()
+        )
+    cells = {name: (cell.cores, cell.ways) for name, cell in facts.cells.items()}
+    if here and not facts.missed:
+        return cells, returned if cells == good else 0
+    if cells == good and any(
+        facts.far(name) or facts.tracks[name].missed >= settings.patience for name in facts.alarmed
+    ):
+        return {}, 0
+    goes_back = bool(good) and cells != good and proposal.cells == good
+    return good, returned + goes_back
+
+
 def move_a_unit(facts: Facts) -> Proposal | None:
     """A unit of what it lacks most for the service furthest above its target, from the one with most room.
 
-    Where all have a cell, and sharing everything was not much better.
+    Where all have a cell, and sharing everything was not much better. Where somebody is far above its target, a queue
+    grows faster than units move: without jobs, all share then.
     """
     scores = facts.scores
     good = scores.get(CELLS, 0.0) <= scores.get(SHARED, 1.0) + facts.settings.worse
     if facts.way != CELLS or not facts.alarmed or not good:
         return None
     level, taker = max((facts.tracks[name].level or 0.0, name) for name in facts.alarmed)
+    if facts.far(taker) and not facts.node.be:
+        return None
     others = [name for name in facts.cells if name not in facts.missed and facts.meets(name)]
     with_room = sorted(others, key=lambda name: (_level(facts, name), name))
     for resource in _lacking(facts, taker):

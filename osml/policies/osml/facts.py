@@ -145,6 +145,16 @@ class Facts:
         units, share = self.settings.reach
         return units + int(share * cell.cores)
 
+    def in_window(self, name: str) -> bool:
+        """Whether a service keeps what it has, because it needed more a short while ago, and no job could use it.
+
+        Loads that rose once often rise again; autoscalers call this a stabilization window.
+        """
+        grown_s = self.tracks[name].grown_s
+        return (
+            grown_s is not None and not self.node.be and 0 <= self.observation.time_s - grown_s < self.settings.window_s
+        )
+
     def has_met(self, name: str) -> bool:
         """Whether a service has met its target in the present cell for as long as the rule `less-ahead` waits."""
         track = self.tracks[name]
@@ -184,7 +194,8 @@ def facts_of(
             tracks[name] = old
             continue
         track, other = after_interval(old, answers[name], one, cell, observation.interval_s, settings)
-        tracks[name] = _with_past(track, old, one, cell, observation.platform.core_quantum)
+        track = _with_past(track, old, one, cell, observation.platform.core_quantum)
+        tracks[name] = replace(track, grown_s=observation.time_s) if _has_grown(old, cell) else track
         moved = moved or other
     notes: list[Reason] = []
     cells = _within_limits(node, held, notes)
@@ -251,6 +262,11 @@ def _with_past(track: Track, before: Track | None, service: Service, cell: Cell 
     """The track with what the service has shown, which another target makes worthless, and another load does not."""
     past = Past() if before is None or before.target_ms != service.target_ms else before.past
     return replace(track, past=past if cell is None else after(past, service, cell.cores * quantum))
+
+
+def _has_grown(before: Track | None, cell: Cell | None) -> bool:
+    """Whether a service has more cores of its own than in the last interval."""
+    return before is not None and before.cell is not None and cell is not None and cell.cores > before.cell[0]
 
 
 def _not_below(correction: Correction) -> Correction:

@@ -27,6 +27,7 @@ from osml.policies.osml.agent_refuses import (
 from osml.policies.osml.answers.forecast import NO_MODEL, Answer, ModelFault, ask
 from osml.policies.osml.answers.models import Models, shipped_models
 from osml.policies.osml.answers.out_of_distribution import AGAIN, still_unfamiliar
+from osml.policies.osml.balance import after_return
 from osml.policies.osml.bandwidth import with_bandwidth
 from osml.policies.osml.facts import Facts, facts_of
 from osml.policies.osml.formula import staffed
@@ -51,7 +52,7 @@ class Osml:
     """
 
     name = "osml"
-    version = 11
+    version = 12
     State = OsmlState
     kinds: tuple[str, ...] = ("a", "a2", "c2")
     """Models that are used."""
@@ -180,6 +181,7 @@ def _remembered(
     kept = proposal.partition is not None
     again = kept and facts.observation.partition is None
     set_aside = facts.set_aside if kept else list(proposal.set_aside)
+    good, returned = after_return(facts, proposal)
     same = len(proposal.cells) == len(facts.cells) and bool(set_aside) == bool(facts.set_aside)
     return replace(
         facts.before,
@@ -189,6 +191,8 @@ def _remembered(
         set_aside=set_aside,
         age=facts.before.age if again else facts.age if kept or same else 0,
         scores=facts.scores,
+        good=good,
+        returned=returned,
         wanted=partition,
         shortage=lack,
         violated_since_s=since_s,

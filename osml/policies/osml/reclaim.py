@@ -59,7 +59,9 @@ def hold(facts: Facts) -> Proposal:
 
 
 def _served(facts: Facts) -> dict[str, Cell]:
-    return {name: cell for name, cell in facts.cells.items() if name not in facts.set_aside and facts.meets(name)}
+    """Cells of which something may be taken."""
+    found = {name: cell for name, cell in facts.cells.items() if name not in facts.set_aside and facts.meets(name)}
+    return {name: cell for name, cell in found.items() if not facts.in_window(name)}
 
 
 def _surplus(facts: Facts, name: str, cell: Cell) -> Cell:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from osml.policies.osml.answers.correct import Action, upsize
 from osml.policies.osml.divide import cut_down, spread_out
 from osml.policies.osml.facts import Facts
-from osml.policies.osml.guard import may_have
+from osml.policies.osml.guard import least_for_use, may_have
 from osml.policies.osml.memory.state import Correction, Track
 from osml.policies.osml.node import Cell
 from osml.policies.osml.rule import Proposal, changes
@@ -32,7 +32,9 @@ def more_for_missed(facts: Facts) -> Proposal | None:
     # More of both, or of the one that others can spare: cores and ways stand for each other (PARTIES, 3.4.3).
     ways_only = {n: facts.node.bounded(n, facts.cells[n].cores, step.ways) for n, step in steps.items()}
     cores_only = {n: facts.node.bounded(n, step.cores, facts.cells[n].ways) for n, step in steps.items()}
-    for more in (steps, cores_only, ways_only):
+    # No cache helps who uses all of its CPUs.
+    busy = any(least_for_use(facts, name) > facts.cells[name].cores for name in names)
+    for more in (steps, cores_only) if busy else (steps, cores_only, ways_only):
         cells = _given(facts, more)
         if cells is not None and any(facts.cells[name].below(cells[name]) for name in names):
             cells = _lent(facts, names, cells)

@@ -14,6 +14,7 @@ RULES = (
     Rule("place", place.cells_for_all, "OSML, algorithm 1, lines 1 to 6"),
     Rule("more", relieve.more_for_missed, "OSML, algorithm 2"),
     Rule("more-ahead", ahead.more_ahead, "ours (Model-C')"),
+    Rule("go-back", balance.go_back, "ours"),
     Rule("balance", balance.move_a_unit, "PARTIES, section 3.4"),
     Rule("share", overcommit.share_first, "ours"),
     Rule("cells-at-rcliff", overcommit.cells_at_rcliff, "OSML, algorithm 1, line 18"),

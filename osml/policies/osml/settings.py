@@ -43,6 +43,7 @@ class Settings(Struct, frozen=True):
     - `close`: mean latency over target above which a service gives nothing, and below which it may go below its need, a
       unit at a time.
     - `full`: share of its CPUs that a service may use after a step down.
+    - `window_s`: seconds after a step up in which nothing is taken from a service, where no job could use it.
     - `safe`, `safe_after`: log(latency over target) that a smaller cell has at most in nineteen of twenty cases, and
       intervals in the present one with the target met before it is taken.
     - `reach`: units that Model-C' moves at most, and as many more as this share of the cell.
@@ -52,6 +53,7 @@ class Settings(Struct, frozen=True):
     - `near`: mean latency over target that a giver is expected to have at most.
     - `room`: share of the target by which a giver has to be nearer to it than the taker.
     - `worse`: E_S by which cells may be worse than sharing everything and are still balanced.
+    - `returns`: times that all return to the cells in which they met their targets, at the same loads.
     - `scarce_ways`: share of its ways that a service keeps at least.
     - `better`: share of the E_S of services without anything from which setting them aside is tried.
     """
@@ -82,11 +84,13 @@ class Settings(Struct, frozen=True):
     little: float = 0.1
     close: float = 0.9
     full: float = 0.92
+    window_s: float = 60.0
     safe: float = -0.15
     safe_after: int = 3
     reach: tuple[int, float] = (4, 0.15)
     room: float = 0.02
     worse: float = 0.03
+    returns: int = 4
     scarce_ways: float = 0.8
     better: float = 0.9
 

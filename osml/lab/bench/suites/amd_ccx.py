@@ -5,12 +5,12 @@ The third part has a service that needs more than one CCX: no cache domain has r
 
 from __future__ import annotations
 
+from osml.lab.bench import placed_or_pool
+from osml.lab.bench.placed_or_pool import drawn_mixes, in_pairs
 from osml.lab.bench.report.document import Section
 from osml.lab.bench.results import Results
 from osml.lab.bench.scenario import Scenario
 from osml.lab.bench.suite import Suite
-from osml.lab.bench import placed_or_pool
-from osml.lab.bench.placed_or_pool import drawn_mixes, in_pairs
 from osml.simulator.mix import Mix
 
 PLATFORM = "epyc-7763"

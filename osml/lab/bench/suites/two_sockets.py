@@ -5,13 +5,13 @@ Both parts have the same mixes and the same noise, so that runs can be compared 
 
 from __future__ import annotations
 
+from osml.lab.bench import placed_or_pool
+from osml.lab.bench.placed_or_pool import drawn_mixes, in_pairs
 from osml.lab.bench.report.document import Section
 from osml.lab.bench.results import Results
 from osml.lab.bench.scenario import Scenario
 from osml.lab.bench.suite import Suite
-from osml.lab.bench import placed_or_pool
 from osml.lab.bench.suites.osml_302 import PLATFORM
-from osml.lab.bench.placed_or_pool import drawn_mixes, in_pairs
 
 _COUNT, _SEED = 16, 2
 

@@ -42,7 +42,7 @@ class Track(Struct, frozen=True, array_like=True):
     - `streak`: intervals in a row with the target met (above 0) or missed (below 0).
     - `latency_ms`: of the last interval; `level`: mean latency over target.
     - `missed_with`: the last cell with which the target was missed at this load.
-    - `past`: means over the last minutes, in whatever cell.
+    - `past`: means over the last minutes, in whatever cell. `grown_s`: when its cell got more cores last.
     """
 
     oaa: tuple[float, float]
@@ -61,6 +61,7 @@ class Track(Struct, frozen=True, array_like=True):
     missed_with: tuple[int, int] | None = None
     correction: Correction = Correction()
     past: Past = Past()
+    grown_s: float | None = None
 
     @property
     def missed(self) -> int:
@@ -96,6 +97,7 @@ class OsmlState(Struct, frozen=True):
 
     - `tracks`: the services. `set_aside`: those that use what the others leave.
     - `age`: intervals in the present way to run the node. `scores`: E_S of each way that was tried at these loads.
+    - `good`: the last cells in which all met their targets at these loads; all have returned to them `returned` times.
     - `unfamiliar`: in-distribution intervals of services whose predictions are not used yet.
     - `wanted`: the last decision, number `seq`. `refused`: decisions that the agent did not carry out. `undo`: what
       to remember in place of what `wanted` supposes, if it is not carried out. `in_force`: the last partition that is
@@ -108,6 +110,8 @@ class OsmlState(Struct, frozen=True):
     set_aside: list[str] = []
     age: int = 0
     scores: dict[str, float] = {}
+    good: dict[str, tuple[int, int]] = {}
+    returned: Annotated[int, Meta(ge=0, le=64)] = 0
     unfamiliar: dict[str, int] = {}
     wanted: Partition | None = None
     refused: Refused | None = None
