@@ -146,14 +146,12 @@ class Facts:
         return units + int(share * cell.cores)
 
     def in_window(self, name: str) -> bool:
-        """Whether a service keeps what it has, because it needed more a short while ago, and no job could use it.
+        """Whether a service keeps what it has, because its load fell a short while ago, and no job could use it.
 
-        Loads that rose once often rise again; autoscalers call this a stabilization window.
+        A load that was there often comes back; autoscalers call this a stabilization window.
         """
-        grown_s = self.tracks[name].grown_s
-        return (
-            grown_s is not None and not self.node.be and 0 <= self.observation.time_s - grown_s < self.settings.window_s
-        )
+        fell_s, now_s = self.tracks[name].fell_s, self.observation.time_s
+        return fell_s is not None and not self.node.be and 0 <= now_s - fell_s < self.settings.window_s
 
     def has_met(self, name: str) -> bool:
         """Whether a service has met its target in the present cell for as long as the rule `less-ahead` waits."""
@@ -195,7 +193,9 @@ def facts_of(
             continue
         track, other = after_interval(old, answers[name], one, cell, observation.interval_s, settings)
         track = _with_past(track, old, one, cell, observation.platform.core_quantum)
-        tracks[name] = replace(track, grown_s=observation.time_s) if _has_grown(old, cell) else track
+        tracks[name] = (
+            replace(track, fell_s=observation.time_s) if other and _has_fallen(old, track, settings) else track
+        )
         moved = moved or other
     notes: list[Reason] = []
     cells = _within_limits(node, held, notes)
@@ -264,9 +264,11 @@ def _with_past(track: Track, before: Track | None, service: Service, cell: Cell 
     return replace(track, past=past if cell is None else after(past, service, cell.cores * quantum))
 
 
-def _has_grown(before: Track | None, cell: Cell | None) -> bool:
-    """Whether a service has more cores of its own than in the last interval."""
-    return before is not None and before.cell is not None and cell is not None and cell.cores > before.cell[0]
+def _has_fallen(before: Track | None, now: Track, settings: Settings) -> bool:
+    """Whether a load that is another one now was more before, for longer than a queue of the start takes to drain."""
+    if before is None or before.rate is None or now.rate is None:
+        return False
+    return before.count >= settings.patience and now.rate < before.rate
 
 
 def _not_below(correction: Correction) -> Correction:

@@ -42,7 +42,7 @@ class Track(Struct, frozen=True, array_like=True):
     - `streak`: intervals in a row with the target met (above 0) or missed (below 0).
     - `latency_ms`: of the last interval; `level`: mean latency over target.
     - `missed_with`: the last cell with which the target was missed at this load.
-    - `past`: means over the last minutes, in whatever cell. `grown_s`: when its cell got more cores last.
+    - `past`: means over the last minutes, in whatever cell. `fell_s`: when its load fell last.
     """
 
     oaa: tuple[float, float]
@@ -61,7 +61,7 @@ class Track(Struct, frozen=True, array_like=True):
     missed_with: tuple[int, int] | None = None
     correction: Correction = Correction()
     past: Past = Past()
-    grown_s: float | None = None
+    fell_s: float | None = None
 
     @property
     def missed(self) -> int:
