@@ -10,11 +10,13 @@ from msgspec.structs import replace
 
 from osml.domain import Counters
 from osml.policies.osml.answers.models import Models
-from osml.policies.osml.balance import level_with, move_a_unit
+from osml.policies.osml.balance import after_return, go_back, level_with, move_a_unit
 from osml.policies.osml.facts import Facts
 from osml.policies.osml.guard import objection
 from osml.policies.osml.memory.state import CELLS, SHARED
 from osml.policies.osml.node import Cell
+from osml.policies.osml.rule import Proposal
+from osml.policies.osml.settings import DEFAULT
 from tests.kit.fake_models import Fake, service
 from tests.kit.osml_facts import facts
 
@@ -98,3 +100,62 @@ def test_a_wait_grows_with_the_share_of_cpus_in_use() -> None:
     assert level_with(seen, "b", 12) == pytest.approx(0.5 * (1 - 9 / 18) / (1 - 9 / 12))
     assert level_with(seen, "b", 9) == float("inf")
     assert level_with(full(used=float("nan")), "b", 12) is None
+
+
+def test_far_above_its_target_units_are_too_slow_and_all_share_but_not_beside_a_job() -> None:
+    assert moved(full(taker=2.5)) is None
+    assert moved(full(taker=1.9)) is not None
+    seen = full(taker=2.5)
+    assert move_a_unit(replace_facts(seen, node=seen.node._replace(be=("job",)))) is not None
+
+
+GOOD = {"a": (20, 10), "b": (16, 10)}
+
+
+def after_good(seen: Facts, **more: Any) -> Facts:
+    return replace_facts(seen, before=replace(seen.before, good=GOOD, **more))
+
+
+def test_all_return_to_the_cells_in_which_they_met_their_targets() -> None:
+    found = go_back(after_good(full()))
+    assert found is not None
+    assert found.cells == {"a": Cell(20, 10), "b": Cell(16, 10)}
+
+
+def test_nobody_returns_without_a_miss_at_other_loads_for_ever_or_to_where_all_are() -> None:
+    seen = full()
+    assert go_back(seen) is None
+    assert go_back(replace_facts(after_good(seen), alarmed=[])) is None
+    assert go_back(replace_facts(after_good(seen), changed=True)) is None
+    assert go_back(after_good(seen, returned=DEFAULT.returns)) is None
+    assert go_back(replace_facts(seen, before=replace(seen.before, good={"a": HALF, "b": HALF}))) is None
+    assert go_back(replace_facts(seen, before=replace(seen.before, good={"a": HALF, "gone": HALF}))) is None
+
+
+def calm(seen: Facts) -> Facts:
+    tracks = {name: replace(one, settled=5, streak=5, level=0.8) for name, one in seen.tracks.items()}
+    return replace_facts(seen, tracks=tracks, missed=[], alarmed=[], way=CELLS)
+
+
+def test_cells_are_good_once_all_have_met_their_targets_in_them_for_a_while() -> None:
+    seen = calm(full())
+    held = Proposal(dict(seen.cells))
+    assert after_return(seen, held) == ({"a": HALF, "b": HALF}, 0)
+    late = replace_facts(seen, tracks={**seen.tracks, "a": replace(seen.tracks["a"], settled=4)})
+    assert after_return(late, held) == ({}, 0)
+    unmeasured = replace_facts(seen, tracks={**seen.tracks, "a": replace(seen.tracks["a"], level=None)})
+    assert after_return(unmeasured, held) == ({}, 0)
+    unknown = replace_facts(seen, observation=replace(seen.observation, partition=None))
+    assert after_return(unknown, held) == ({}, 0)
+
+
+def test_returns_are_counted_and_cells_that_fail_for_long_or_by_far_are_forgotten() -> None:
+    seen = after_good(full())
+    back = go_back(seen)
+    assert back is not None
+    assert after_return(seen, back) == (GOOD, 1)
+    assert after_return(replace_facts(seen, changed=True), back) == ({}, 0)
+    in_them = replace_facts(seen, cells={name: Cell(*cell) for name, cell in GOOD.items()})
+    assert after_return(in_them, Proposal({})) == (GOOD, 0)
+    long = {**seen.tracks, "a": replace(seen.tracks["a"], streak=-DEFAULT.patience)}
+    assert after_return(replace_facts(in_them, tracks=long), Proposal({})) == ({}, 0)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as replace_facts
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from osml.decide.state import open_state
-from osml.domain import Latency, Partition, Region, Service
+from osml.domain import Counters, Latency, Partition, Region, Service
 from osml.policies.osml import Osml, OsmlDqn
 from osml.policies.osml.answers.models import Models
 from osml.policies.osml.memory.state import Correction
+from osml.policies.osml.relieve import more_for_missed
 from osml.policies.osml.settings import DEFAULT
 from tests.kit.fake_models import Fake, Run, Values, needs, service
+from tests.kit.osml_facts import facts
 
 
 def correction(run: Run, name: str = "a") -> Correction:
@@ -207,3 +210,13 @@ def test_a_target_missed_with_all_that_is_allowed_is_told_to_the_scheduler_above
     assert lack is not None
     assert lack.services == ["a"]
     assert "targets are missed, and no service can give resources" in lack.message
+
+
+@pytest.mark.parametrize(("used", "gets"), [(4.0, False), (2.0, True)])
+def test_who_uses_all_of_its_cpus_is_not_given_ways_alone(used: float, gets: bool) -> None:
+    late = service("a", 1.5, counters=Counters(cpu_usage_cores=used))
+    rest = service("b", 0.95, counters=Counters(cpu_usage_cores=31.0))
+    seen = facts(late, rest, cells={"a": (4, 2), "b": (32, 10)})
+    tracks = {**seen.tracks, "a": replace(seen.tracks["a"], settled=5, streak=-3)}
+    found = more_for_missed(replace_facts(seen, tracks=tracks, missed=["a"], alarmed=["a"]))
+    assert (found is not None and found.cells["a"].ways > 2) is gets

@@ -162,6 +162,7 @@ def test_what_was_tried_is_forgotten_when_loads_move() -> None:
     assert state_of(run).scores
     run(*(service(name, 0.5, rate=100.0) for name in "abc"), times=20)
     assert min(len(region.owners) for region in run.decision.partition.regions) == 1
+    run(*(service(name, 0.5, rate=100.0) for name in "abc"), times=int(DEFAULT.window_s))
     assert run.cores()["a"] <= 6
 
 
