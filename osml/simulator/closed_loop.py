@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from osml.allocation.policy import Policy
 from osml.decide.decide import decide, decide_by
-from osml.domain import Assignment, Counters, Decision, Knobs, Latency, Observation, Platform, Service
+from osml.domain import Assignment, Counters, Decision, Knobs, Latency, Observation, Partition, Platform, Service
 from osml.domain.cpulist import parse_cpulist
 from osml.domain.service import Percentile
 from osml.simulator.board import whole_platform
@@ -25,7 +25,7 @@ from osml.simulator.load_traces import Churn, Trace, loads_at
 from osml.simulator.measure import Measurement, measure, mixed_mean, mixed_quantile
 from osml.simulator.models import PlatformModel
 from osml.simulator.node_platform import NO_LEVERS, UNLIMITED_EIGHTHS, Lever, board_platform
-from osml.simulator.sockets import State, advance, initial
+from osml.simulator.sockets import State, advance, initial, without
 from osml.simulator.state import Flow, Grant, Node
 from osml.simulator.surface import USUAL_LOAD, known_ideal_ms, solo_speed, tail_ms, whole_node
 from osml.simulator.variation.drift import Drift
@@ -50,11 +50,15 @@ class Interval:
     before: list[Flow] | None = None
     fault: str | None = None
 
+    def parts(self, tenant: int) -> list[Flow]:
+        """What a tenant did in the whole interval: until the decision was in force, if that took time, and then."""
+        return [flows[tenant] for flows in (self.before, self.flows) if flows is not None]
+
     def tail_ms(self, tenant: int, percentile: str) -> float:
         """The tail, or the mean, of the whole interval without noise; infinite where nothing was completed."""
-        if self.before is None:
-            return tail_ms(self.flows[tenant], percentile)
-        parts = [self.before[tenant], self.flows[tenant]]
+        parts = self.parts(tenant)
+        if len(parts) == 1:
+            return tail_ms(parts[0], percentile)
         if percentile == "mean":
             return mixed_mean(parts)
         found = mixed_quantile(parts, [_LEVELS[percentile]])
@@ -125,10 +129,14 @@ class ClosedLoop:
             describe(node, loads),
         )
         self._platform, self._granted, self._services = seen.platform, seen.granted, seen.services
+        self._first_grants = seen.grants
         self._grants: list[Grant] = list(seen.grants)
         self._pending: list[Grant] = self._grants
         self._decision: Decision | None = None
         self._assignments: list[Assignment] = []
+        self._partition: Partition | None = None
+        self._divided_among = frozenset[str]()
+        self._there = frozenset[str]()
         self._seq = 0
 
     @property
@@ -157,6 +165,7 @@ class ClosedLoop:
         """One interval, then the decision on what it showed (in force `delay_s` into the next interval)."""
         in_force, began_s = self._decision, self._state.time_s
         loads = self.loads_now()
+        self._come_and_go(frozenset(loads))
         node = self.node if self._drift is None else self._drift.node(self.node, began_s)
         before, rest_s = None, self.interval_s
         if self.delay_s > 0 and self._pending != self._grants:
@@ -175,6 +184,16 @@ class ClosedLoop:
     def run(self, seconds: float) -> list[Interval]:
         """So many seconds."""
         return [self.step() for _ in range(round(seconds / self.interval_s))]
+
+    def _come_and_go(self, there: frozenset[str]) -> None:
+        """Who has left takes its requests and its lines in the cache along; who comes has what all had at first."""
+        left = [i for i, name in enumerate(self.node.names) if name in self._there - there]
+        if left:
+            self._state = without(self._state, left)
+        for i, name in enumerate(self.node.names):
+            if name in there - self._there:
+                self._grants[i] = self._pending[i] = self._first_grants[i]
+        self._there = there
 
     def _shocks(self, part: int) -> FloatArray:
         """How chance moves the queues in a part of this interval: the same for every policy."""
@@ -196,7 +215,9 @@ class ClosedLoop:
 
     def _ask(self, observed: list[Service]) -> str | None:
         """Ask for the next decision; what was wrong with it where the loop is tolerant, and then nothing changes."""
-        in_force = self._decision
+        in_force, names = self._decision, frozenset(service.name for service in observed)
+        if names != self._divided_among:
+            self._partition = None  # as the agent does: it divides the node among others than those who are there now
         observation = Observation(
             node="virtual",
             seq=self._seq,
@@ -205,7 +226,7 @@ class ClosedLoop:
             platform=self._platform,
             services=observed,
             policy=self._named,
-            partition=None if in_force is None else in_force.partition,
+            partition=self._partition,
             assignments=self._assignments,
             policy_state=None if in_force is None else in_force.policy_state,
         )
@@ -215,9 +236,9 @@ class ClosedLoop:
             if not self.tolerant:
                 raise
             return f"{type(error).__name__}: {error}"
+        self._partition, self._divided_among = self._decision.partition, names
         self._assignments = self._decision.assignments
         given = {assignment.service: self._granted(assignment) for assignment in self._assignments}
-        # Who is not there does nothing, whatever it may use.
         self._pending = [given.get(name, old) for name, old in zip(self.node.names, self._grants, strict=True)]
         return None
 

@@ -89,6 +89,26 @@ def advance(
     return BoardState(state.time_s + dt, tuple(after)), [merged(found) for found in flows]
 
 
+def without(state: State, tenants: Sequence[int]) -> State:
+    """The state where some tenants have nothing more to do and no line in a cache: they have left."""
+    if isinstance(state, NodeState):
+        return _emptied(state, tenants)
+    return replace(state, parts=tuple(_part_without(part, tenants) for part in state.parts))
+
+
+def _part_without(part: Part, tenants: Sequence[int]) -> Part:
+    here = [row for row, tenant in enumerate(part.tenants) if tenant in tenants]
+    return part._replace(state=_emptied(part.state, here))
+
+
+def _emptied(state: NodeState, at: Sequence[int]) -> NodeState:
+    rows, occupancy = state.rows.copy(), state.occupancy_mib.copy()
+    for row in at:
+        rows[row, [c.S_BACKLOG, c.S_QUEUED, c.S_SCORE]] = 0.0
+        occupancy[row] = 0.0
+    return replace(state, rows=rows, occupancy_mib=occupancy)
+
+
 def _turn(
     node: Node,
     sockets: int,

@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
+from msgspec import Struct
 
+from osml.allocation.policy import Plan
+from osml.domain import Observation, Partition, Reason, Region
 from osml.simulator import catalogs
 from osml.simulator.closed_loop import ClosedLoop, Interval
+from osml.simulator.load_traces import Churn, Constant, Stay
 from osml.simulator.mix import Mix, node_of
 from osml.simulator.queueing import LEVELS
 from osml.simulator.state import Node
@@ -88,3 +92,60 @@ def test_the_spectrum_of_a_flow_has_its_percentiles_and_rises() -> None:
         found = np.interp([0.5, 0.95, 0.99], LEVELS, spectrum)
         expected = [flow.p50_ms, flow.p95_ms, flow.p99_ms]
         assert found == pytest.approx(expected, rel=2e-3)  # the median is between two levels
+
+
+class NoState(Struct, frozen=True):
+    pass
+
+
+class Recorder:
+    """As many cores and ways for everybody who is there; keeps what it sees."""
+
+    name, version, State = "recorder", 1, NoState
+
+    def __init__(self, cores: int) -> None:
+        self.cores = cores
+        self.seen: list[Observation] = []
+
+    def initial(self, observation: Observation, seed: int) -> NoState:
+        return NoState()
+
+    def decide(self, observation: Observation, state: NoState) -> tuple[Plan, NoState]:
+        self.seen.append(observation)
+        regions = [Region([service.name], self.cores, 5) for service in observation.services]
+        return Plan(Partition(regions), [Reason(text="the same for all")]), state
+
+
+def test_the_partition_is_unknown_for_one_interval_when_somebody_comes_or_goes() -> None:
+    """As the agent reports it: the old one divides the node among others than those who are there now."""
+    script = Churn((Stay("moses", Constant(0.2)), Stay("xapian", Constant(0.2), 3.0, 6.0)))
+    policy = Recorder(8)
+    ClosedLoop(node_of(Mix({"moses": 0.2, "xapian": 0.2}), "e5-2697v4"), script, policy).run(9.0)
+    assert [seen.seq for seen in policy.seen if seen.partition is None] == [0, 3, 6]
+    assert [[assignment.service for assignment in seen.assignments] for seen in policy.seen[2:5]] == [
+        ["moses"], ["moses"], ["moses", "xapian"],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("sockets", [1, 2])
+def test_who_has_left_does_nothing_more(sockets: int) -> None:
+    """Behind a load of 1.8 sphinx had requests for another minute, on CPUs that others had by then."""
+    stays = [Stay("sphinx", Constant(1.8), 0.0, 8.0), Stay("sphinx", Constant(0.1), 12.0)]
+    node = node_of(Mix({"moses": 0.2, "sphinx": 0.2}), "e5-2697v4")
+    run = ClosedLoop(node, Churn((Stay("moses", Constant(0.2)), *stays)), Recorder(8), sockets=sockets, by_domain=False)
+    there, gone, back = run.run(8.0)[-1].flows[1], run.run(4.0), run.run(1.0)[0].flows[1]
+    assert there.cpu_s > 7.0
+    assert there.backlog_ms[1] > 1000.0
+    assert [one.flows[1].cpu_s for one in gone] == [0.0] * 4
+    assert gone[0].flows[1].occupancy_mib == back.occupancy_mib == 0.0
+    assert back.backlog_ms[0] < 100.0
+
+
+def test_who_comes_again_begins_with_what_it_had_at_first() -> None:
+    stays = [Stay("sphinx", Constant(1.0), 0.0, 4.0), Stay("sphinx", Constant(1.0), 6.0)]
+    node = node_of(Mix({"moses": 0.2, "sphinx": 0.2}), "e5-2697v4")
+    run = ClosedLoop(node, Churn((Stay("moses", Constant(0.2)), *stays)), Recorder(2), delay_s=0.1).run(8.0)
+    used = [interval.flows[1].cpu_s for interval in run]
+    assert used[0] > 4.0
+    assert used[3] < 2.0
+    assert used[6] == pytest.approx(used[0], rel=0.1)
