@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from msgspec import UNSET
 
-from osml.domain import Decision, Partition, Region
+from osml.domain import Decision, Latency, Observation, Partition, Platform, Region, Service
 from osml.lab.bench import oracle_policy
 from osml.lab.bench.episode import run_episode
 from osml.lab.bench.feasible import Feasible, asked
@@ -17,7 +17,8 @@ from osml.lab.bench.report.tables import METRICS, estimate
 from osml.lab.bench.results import Results
 from osml.lab.bench.scenario import Scenario
 from osml.simulator.closed_loop import ClosedLoop
-from osml.simulator.mix import parse_mix
+from osml.simulator.load_traces import Churn, Constant, Stay, Steps
+from osml.simulator.mix import Mix, parse_mix
 from osml.simulator.surface import solo_speed
 
 SCENARIO = Scenario("test", "test", parse_mix("moses=0.4,xapian=0.3,be:stream"), "e5-2697v4")
@@ -46,6 +47,44 @@ def test_convergence_can_be_asked_for_a_longer_time_without_a_miss() -> None:
     good, bad = judged([5.0, 5.0], [4, 4]), judged([11.0, 5.0], [4, 4])
     assert converged_at([bad, *[good] * 29], 30) is None
     assert converged_at([*[good] * 29, bad, *[good] * 30], 30) == 30
+
+
+def test_a_run_has_not_converged_before_the_last_service_is_there() -> None:
+    script = Churn((Stay("moses", Constant(0.3)), Stay("sphinx", Constant(1.8), 10.0)))
+    scenario = Scenario(
+        "test", "test", Mix({}), "e5-2697v4", traces=script, hold_s=5.0, tail_s=5.0, limit_s=20.0, whole=True
+    )
+    row = run_episode(scenario, "unmanaged", 1, Answers()).row
+    assert row["targets_missed"] > 0
+    assert (scenario.complete_s, row["converged"], row["convergence_s"]) == (10.0, False, None)
+    alone = replace(scenario, traces=Churn(script.stays[:1]))
+    assert run_episode(alone, "unmanaged", 1, Answers()).row["converged"]
+
+
+def test_a_service_without_load_has_no_target_to_miss() -> None:
+    trace = Steps(0.2, ((5.0, 0.0), (15.0, 0.2)))
+    scenario = Scenario(
+        "test", "test", parse_mix("xapian=0.2,moses=0.2"), "e5-2697v4", traces={"moses": trace}, limit_s=20.0,
+        settle_s=4.0, whole=True, timeline=True,
+    )  # fmt: skip
+    episode = run_episode(scenario, "unmanaged", 1, Answers())
+    assert all(row["met"] for row in episode.timeline if row["time_s"] >= 4.0)
+    assert episode.row["e_lc"] == 0.0
+    assert 30 <= episode.row["targets"] <= 33  # what had come before the load went is still judged
+    shown = [row["time_s"] for row in episode.timeline if row["service"] == "moses"]
+    assert not {10.0, 14.0} & set(shown)
+    assert {0.0, 4.0, 15.0, 19.0} <= set(shown)
+
+
+def test_who_gets_nothing_done_under_load_misses_its_target() -> None:
+    node = SCENARIO.node
+    [interval] = ClosedLoop(node, SCENARIO.loads, "unmanaged").run(1)
+    stuck = interval.flows[0]._replace(requests=0.0, p99_ms=None)
+    judge = Judge(node, [solo_speed(node.platform, job) for job in node.jobs])
+    found = judge(replace(interval, flows=[stuck, *interval.flows[1:]]), dict(SCENARIO.mix.loads))
+    assert (found.tails_ms[0], found.met, found.targets) == (math.inf, False, 2)
+    behind = stuck._replace(backlog_ms=(10.0, 10.0))  # nobody comes any more, and nobody who waits is served
+    assert judge(replace(interval, flows=[behind, *interval.flows[1:]]), {"moses": 0.0}).tails_ms[0] == math.inf
 
 
 def test_a_miss_counts_whatever_its_size_and_whoever_missed() -> None:
@@ -116,6 +155,39 @@ def test_the_oracle_lends_what_jobs_hold_while_targets_are_missed() -> None:
     assert 34 in seen[seen.index(1) :]  # and takes it back when all targets are met
 
 
+def test_the_oracle_isolates_again_where_the_loads_have_changed() -> None:
+    def parts(cores: int) -> Partition:
+        return Partition([Region(["a"], cores, 10), Region(["b"], 36 - cores, 10)])
+
+    shared = Partition([Region(["a", "b"], 36, 20)])
+    cores = [10]
+    oracle = Oracle(NAME, lambda _: BestFor(parts(cores[0]), True, [], 0.0, 36, 20, instead=shared))
+    node = Platform("test", 36, "0-35", ways=20)
+
+    def seen(latency_ms: float) -> Observation:
+        latency = Latency(p99_ms=latency_ms)
+        services = [Service(name, "lc", target_ms=10.0, latency=latency) for name in "ab"]
+        return Observation("n", 0, 0.0, 1.0, node, services)
+
+    state = oracle.initial(seen(5.0), 0)
+
+    def decided(latency_ms: float, times: int) -> Partition:
+        nonlocal state
+        plan = None
+        for _ in range(times):
+            plan, state = oracle.decide(seen(latency_ms), state)
+        assert plan is not None
+        return plan.partition
+
+    assert decided(20.0, oracle_policy.GAVE_UP) == shared
+    assert decided(5.0, 20) == shared  # the same loads: apart they would miss again
+    cores[0] = 20
+    assert decided(5.0, 1) == parts(20)
+    assert decided(20.0, oracle_policy.GAVE_UP) == shared
+    cores[0] = 10
+    assert decided(20.0, 1) == parts(10)
+
+
 def test_another_time_slice_is_part_of_the_node_and_of_the_name() -> None:
     usual = Scenario("test", "test", parse_mix("moses=0.4,be:stream"), "e5-2697v4")
     shorter = Scenario("test", "test", usual.mix, "e5-2697v4", time_slice_ms=1.0)
@@ -153,6 +225,18 @@ def test_entropy_and_resources_are_those_of_the_noiseless_node() -> None:
     assert [one.changed for one in found] == [False] * 10
     assert found[-1].slowdowns[0] > 1.0
     assert found[-1].e_s == pytest.approx(0.8 * (found[-1].e_lc or 0.0) + 0.2 * (found[-1].e_be or 0.0))
+
+
+def test_all_of_an_interval_counts_not_only_what_followed_a_decision() -> None:
+    node = SCENARIO.node
+    [interval] = ClosedLoop(node, SCENARIO.loads, "unmanaged").run(1)
+    idle = [flow._replace(dt=1.0, instructions=0.0, cycles=0.0, cpu_s=0.0) for flow in interval.flows]
+    judge = Judge(node, [solo_speed(node.platform, job) for job in node.jobs])
+    loads = dict(SCENARIO.mix.loads)
+    whole, half = judge(interval, loads), judge(replace(interval, before=idle), loads)
+    assert half.busy == pytest.approx(whole.busy / 2)
+    assert half.slowdowns == pytest.approx([2 * slow for slow in whole.slowdowns])
+    assert half.ipcs == pytest.approx(whole.ipcs)  # no cycles, no share in it
 
 
 def test_ways_of_a_node_of_several_caches_are_those_of_all() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import UNSET
@@ -65,19 +65,25 @@ class Judge:
         self._lc = {service.name for service in node.services}
 
     def __call__(self, interval: Interval, loads: dict[str, float]) -> Judged:
-        """The interval without measurement noise. `loads` are those of the services that were there."""
+        """The interval without measurement noise. `loads` are those of the services that were there.
+
+        Who has no load and nothing to do has no latency to judge, so it counts as not there.
+        """
         node, n = self.node, len(self.node.services)
+        loads = {s.name: loads[s.name] for i, s in enumerate(node.services) if _judgeable(loads, s.name, interval, i)}
         there = [service.name in loads for service in node.services]
         tails = [
             interval.tail_ms(i, service.percentile) if there[i] else math.nan for i, service in enumerate(node.services)
         ]
         pairs = [(tail, s.target_ms) for tail, s, here in zip(tails, node.services, there, strict=True) if here]
         e_lc = lc_entropy([intolerable(tail, target) for tail, target in pairs]) if pairs else None
-        jobs = interval.flows[n : n + len(self.solo)]
-        by_work = [
-            _over(work, flow.instructions / flow.dt / 1e9) for flow, (_, work) in zip(jobs, self.solo, strict=True)
-        ]
-        ipcs = [flow.instructions / flow.cycles if flow.cycles else 0.0 for flow in jobs]
+        seconds = sum(part.dt for part in interval.parts(0))
+        cpu_s = sum(part.cpu_s for i in range(len(interval.flows)) for part in interval.parts(i))
+        jobs = [interval.parts(n + number) for number in range(len(self.solo))]
+        instructions = [sum(part.instructions for part in parts) for parts in jobs]
+        cycles = [sum(part.cycles for part in parts) for parts in jobs]
+        by_work = [_over(work, done / seconds / 1e9) for done, (_, work) in zip(instructions, self.solo, strict=True)]
+        ipcs = [done / taken if taken else 0.0 for done, taken in zip(instructions, cycles, strict=True)]
         by_ipc = [_over(solo, ipc) for ipc, (solo, _) in zip(ipcs, self.solo, strict=True)]
         e_be = be_entropy(by_work) if by_work else None
         e_be_ipc = be_entropy(by_ipc) if by_ipc else None
@@ -101,7 +107,7 @@ class Judge:
             used=self._used(partition),
             changed=changed,
             fault=interval.fault,
-            busy=sum(flow.cpu_s / flow.dt for flow in interval.flows) / node.platform.cpus,
+            busy=cpu_s / seconds / node.platform.cpus,
             ipcs=ipcs,
             reserved_gbps=[self._reserved(partition, service.name) for service in node.services],
             missed=sum(not tail <= target for tail, target in pairs),
@@ -126,6 +132,13 @@ class Judge:
         held = [region for region in partition.regions if self._lc.intersection(region.owners)]
         ways = sum(region.ways * (self.caches if region.domain is UNSET else 1) for region in held)
         return sum(region.cores for region in held), ways
+
+
+def _judgeable(loads: Mapping[str, float], name: str, interval: Interval, tenant: int) -> bool:
+    """Whether a service that is there was asked for something, or had something left to do."""
+    if name not in loads:
+        return False
+    return loads[name] > 0 or any(part.requests > 0 or max(part.backlog_ms) > 0 for part in interval.parts(tenant))
 
 
 def _reached(partition: Partition | None, name: str, resource: str, everything: int) -> int:

@@ -140,9 +140,13 @@ def _lent(partition: Partition, services: frozenset[str], missing: list[str], pl
 
 
 class OracleState(Struct, frozen=True):
-    """How many observations in a row missed a target; where it shares instead, that stays."""
+    """How many observations in a row missed a target; where it shares instead, that stays for the same loads.
+
+    `gave_up` is the partition in whose place it shares. Where the best one is another, the loads are others, too.
+    """
 
     missed: int = 0
+    gave_up: Partition | None = None
 
 
 class Oracle:
@@ -166,12 +170,13 @@ class Oracle:
         why = "; ".join(best.missing) or "neither an isolated partition nor one shared region meets all targets"
         infeasible = Infeasible(names, why) if best.feasible is False else None
         missing = [s.name for s in observation.services if s.slack is not None and s.slack < 0]
-        given_up = best.instead is not None and state.missed >= GAVE_UP
-        missed = state.missed if given_up else state.missed + 1 if missing else 0
-        partition = best.partition
+        before = state.missed if state.gave_up in (None, best.partition) else 0
+        given_up = best.instead is not None and before >= GAVE_UP
+        missed = before if given_up else before + 1 if missing else 0
+        partition, gave_up = best.partition, None
         if best.instead is not None and missed >= GAVE_UP:
-            partition = best.instead
+            partition, gave_up = best.instead, best.partition
         elif best.feasible and missed >= DRAINS:
             partition = _lent(best.partition, frozenset(names), missing, observation.platform)
         reason = Reason(text=f"{self.name}: the best partition by the equations of the node")
-        return Plan(partition, [reason], infeasible), OracleState(missed)
+        return Plan(partition, [reason], infeasible), OracleState(missed, gave_up)

@@ -38,9 +38,9 @@ def _script_in_words(script: Churn, jobs: Sequence[str]) -> str:
 class Scenario:
     """A mix under one or more policies and seeds. `part` names the table or figure of the suite that it belongs to.
 
-    A run has converged from where all targets hold for `hold_s` without a miss. It ends `tail_s` after these, or after
-    `limit_s`; with `whole` it always lasts `limit_s`. Latencies, entropies and resources of the row are those of the
-    last `tail_s` (with `whole`: of all after `settle_s`).
+    A run has converged from where all targets hold for `hold_s` without a miss, once all services are there. It ends
+    `tail_s` after these, or after `limit_s`; with `whole` it always lasts `limit_s`. Latencies, entropies and resources
+    of the row are those of the last `tail_s` (with `whole`: of all after `settle_s`).
     `cut` is (cores, ways) of the platform, `threads` of a service or job; loads are shares of what a service bears on
     the whole platform, or, if `resized`, on the cut one.
     `time_slice_ms`: another than the platform's. `regulator`: every policy may throttle memory bandwidth, in software
@@ -50,7 +50,6 @@ class Scenario:
     catalog's; `mix` then has its loads and the jobs that policies know of.
     `sockets`: so many of the platform. `by_domain`: services may be placed on them; else they are one pool of CPUs and
     ways. `twin_part` is the part with the same mixes whose noise this one has too.
-    `complete_s`: when the last service of a script is there; no run counts as converged before.
     """
 
     suite: str
@@ -79,7 +78,6 @@ class Scenario:
     sockets: int = 1
     by_domain: bool = True
     twin_part: str | None = None
-    complete_s: float = 0.0
 
     @property
     def name(self) -> str:
@@ -162,6 +160,11 @@ class Scenario:
         if isinstance(self.traces, Churn):
             return self.traces
         return {**self.mix.loads, **(self.traces or {})}
+
+    @property
+    def complete_s(self) -> float:
+        """When the last service of a script is there; no run counts as converged before."""
+        return max(stay.start_s for stay in self.traces.stays) if isinstance(self.traces, Churn) else 0.0
 
     @property
     def constant(self) -> bool:

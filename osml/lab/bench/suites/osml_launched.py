@@ -31,10 +31,8 @@ def launched(scenario: Scenario) -> Scenario:
     takes = [around + seconds.get(f"{name}_warm_up", usual) for name in loads]
     starts = [0.0, *accumulate(takes[1:])]  # time counts from when the first one is monitored
     stays = [Stay(name, Constant(load), at) for (name, load), at in zip(loads.items(), starts, strict=True)]
-    return replace(
-        scenario, suite="osml-launched", traces=Churn(tuple(stays)), complete_s=starts[-1], limit_s=180.0, whole=False,
-        timeline=False,
-    )  # fmt: skip
+    traces = Churn(tuple(stays))
+    return replace(scenario, suite="osml-launched", traces=traces, limit_s=180.0, whole=False, timeline=False)
 
 
 def scenarios() -> list[Scenario]:
