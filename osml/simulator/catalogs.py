@@ -214,16 +214,26 @@ def _throughput(model: PlatformModel) -> float:
     return model.physical_cores * model.frequency_ghz * (2.0 * model.smt_speed if threads > 1 else 1.0)
 
 
+def throughput_ratio(home: PlatformModel, target: PlatformModel) -> float:
+    """What the cores of `target` get through, as a multiple of those of `home`."""
+    return _throughput(target) / _throughput(home)
+
+
 def scaled_to(service: ServiceModel, home: PlatformModel, target: PlatformModel) -> ServiceModel:
-    """A service on a platform where nobody measured it: the same requests, the load scaled with cores and clock."""
-    ratio = _throughput(target) / _throughput(home)
+    """A service on a platform where nobody measured it: the same requests, the load scaled with cores and clock.
+
+    On a larger platform a service with a serial part bears what it bears at home: that part is no faster there.
+    """
+    ratio, why = throughput_ratio(home, target), "cores, clock"
+    if service.serial_ms > 0 and ratio > 1.0:
+        ratio, why = 1.0, "its serial part does not scale with cores"
     threads = target.cpus if service.threads >= home.cpus else min(service.threads, target.cpus)
     return replace(
         service,
         platform=target.id,
         threads=threads,
         max_load=service.max_load * ratio,
-        scaled=f"no load of {service.name} is published for {target.id}: {home.id}'s times {ratio:.3g} (cores, clock)",
+        scaled=f"no load of {service.name} is published for {target.id}: {home.id}'s times {ratio:.3g} ({why})",
     )
 
 

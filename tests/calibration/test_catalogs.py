@@ -1,5 +1,6 @@
 """The catalogs: complete, and clear about what is wrong in one that isn't."""
 
+from dataclasses import replace
 from importlib import resources
 
 import pytest
@@ -65,11 +66,18 @@ def test_all_services_of_the_papers_are_there():
 
 
 def test_where_no_load_is_published_it_is_scaled_and_says_how():
-    home, here = catalogs.service("specjbb"), catalogs.service("specjbb", "gold-6278c")
+    model, home, larger = catalogs.service("specjbb"), catalogs.platform("e5-2697v4"), catalogs.platform("gold-6278c")
+    without_lock = catalogs.scaled_to(replace(model, serial_ms=0.0), home, larger)
     # 26 cores of 2.6 GHz without hyperthreads against 18 of 2.3 GHz, whose two threads run at 0.64 each
-    assert here.max_load / home.max_load == pytest.approx(26 * 2.6 / (18 * 2.3 * 1.28))
-    assert here.scaled == "no load of specjbb is published for gold-6278c: e5-2697v4's times 1.28 (cores, clock)"
+    assert without_lock.max_load / model.max_load == pytest.approx(26 * 2.6 / (18 * 2.3 * 1.28))
+    assert without_lock.scaled.endswith("for gold-6278c: e5-2697v4's times 1.28 (cores, clock)")
+    here = catalogs.service("specjbb", "gold-6278c")
+    assert here.max_load == model.max_load
+    assert here.scaled.startswith("no load of specjbb is published for gold-6278c: e5-2697v4's times 1 ")
+    assert here.scaled.endswith("(its serial part does not scale with cores)")
     assert here.threads == 26
+    smaller = catalogs.service("specjbb", "e5-2630v4")
+    assert smaller.max_load / model.max_load == pytest.approx(10 * 2.2 / (18 * 2.3 * 1.28))
 
 
 def test_a_deployment_replaces_parameters_of_the_behaviour():

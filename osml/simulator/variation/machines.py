@@ -45,15 +45,14 @@ def made_platform(like: str, cpus: int) -> PlatformModel:
 
 
 def hosted(name: str, platform: PlatformModel) -> ServiceModel:
-    """A service of the catalog on another machine: on a larger one it bears what it bears at home, on a smaller less.
+    """A service of the catalog on another machine, with no more threads than at home.
 
-    A larger machine has more services, not larger ones: locks and dispatchers within a service don't scale.
+    A larger machine has more services, not larger ones.
     """
     home = catalogs.service(name)
     scaled = catalogs.scaled_to(home, catalogs.platform(home.platform), platform)
     return replace(
         scaled,
-        max_load=min(scaled.max_load, home.max_load),
         threads=min(home.threads, platform.cpus),
         memory=replace(home.memory, footprint_mib=min(home.memory.footprint_mib, _share_mib(platform))),
     )
@@ -76,6 +75,7 @@ def drawn_machine(names: tuple[str, ...], beside_jobs: bool, rng: np.random.Gene
     loads: dict[str, float] = {}
     for name, service, weight in zip(chosen, services, weights, strict=True):
         home = catalogs.service(name)
-        of_machine = service.max_load / catalogs.scaled_to(home, catalogs.platform(home.platform), platform).max_load
+        whole = home.max_load * catalogs.throughput_ratio(catalogs.platform(home.platform), platform)
+        of_machine = service.max_load / whole
         loads[service.name] = round(min(max(busy * weight / of_machine, _LEAST_LOAD), _MOST_LOAD), 3)
     return Node(platform, services), loads
