@@ -54,11 +54,3 @@ class SimulatedTasks:
     def all(self) -> Iterable[Task]:
         """Every task, by id."""
         return self.tasks.values()
-
-    def threads(self, pid: int) -> list[Task]:
-        """The threads of a process, by id."""
-        return [task for task in self.tasks.values() if task.pid == pid]
-
-    def processes(self) -> list[int]:
-        """All pids."""
-        return sorted({task.pid for task in self.tasks.values()})
