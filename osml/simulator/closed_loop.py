@@ -25,6 +25,7 @@ from osml.simulator.load_traces import Churn, Trace, loads_at
 from osml.simulator.measure import Measurement, measure, mixed_mean, mixed_quantile
 from osml.simulator.models import PlatformModel
 from osml.simulator.node_platform import NO_LEVERS, UNLIMITED_EIGHTHS, Lever, board_platform
+from osml.simulator.physics.memory import MAX_UTILISATION
 from osml.simulator.sockets import State, advance, initial, without
 from osml.simulator.state import Flow, Grant, Node
 from osml.simulator.surface import USUAL_LOAD, known_ideal_ms, solo_speed, tail_ms, whole_node
@@ -326,13 +327,17 @@ def grant_of(assignment: Assignment, platform: PlatformModel) -> Grant:
 
 
 def _percent(mba: int | None, platform: PlatformModel) -> float | None:
-    """A throttle in percent of the peak: MBA's own unit; without MBA it is the software regulator's MB/s."""
-    if mba is None or (platform.mba and platform.vendor == "amd"):
-        return None
-    return mba if platform.mba else min(100.0, mba / platform.bandwidth_gbps / 10.0)
+    """Intel's throttle, in percent of what the memory gives."""
+    return None if mba is None or not platform.mba or platform.vendor == "amd" else mba
 
 
 def _gbps(mba: int | None, platform: PlatformModel) -> float | None:
-    """AMD's throttle in GB/s, for each cache domain; None without one."""
-    absolute = platform.mba and platform.vendor == "amd"
-    return None if mba is None or not absolute or mba >= UNLIMITED_EIGHTHS else mba / 8.0
+    """AMD's throttle, for each cache domain, or without MBA that of the software regulator; None without a limit.
+
+    The regulator counts bytes. So who wants more moves all of its budget, and no MAX_UTILISATION of it.
+    """
+    if mba is None:
+        return None
+    if platform.mba:
+        return None if platform.vendor != "amd" or mba >= UNLIMITED_EIGHTHS else mba / 8.0
+    return None if mba >= round(platform.bandwidth_gbps * 1e3) else mba / 1e3 / MAX_UTILISATION

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from osml.simulator import catalogs
 from osml.simulator.models import PlatformModel, ServiceModel
+from osml.simulator.physics.memory import MAX_UTILISATION
 from osml.simulator.state import Flow, Grant, Node
 from osml.simulator.steady import steady
 
@@ -42,6 +43,11 @@ def reserving(
     job = Grant(frozenset(range(cpus, platform.cpus)), (1 << (platform.ways - ways)) - 1, mba_percent=rest)
     mask = ((1 << ways) - 1) << (platform.ways - ways)
     return [Grant(frozenset(range(cpus)), mask, mba_percent=min(own, 100.0)), *[job] * n_jobs]
+
+
+def moved_share(platform: PlatformModel) -> float:
+    """GB/s that a tenant can move for each GB/s of its reservation, which is a share of the peak."""
+    return platform.usable_bandwidth * MAX_UTILISATION
 
 
 def reserved_flows(

@@ -187,6 +187,8 @@ def _local(grant: Grant, share: float, socket: PlatformModel, sockets: int, numb
         grant,
         cpus=frozenset(own[cpu] for cpu in grant.cpus if cpu in own),
         cpu_quota=part(grant.cpu_quota),
+        # MBA is set in each cache, the software regulator counts what all threads move.
+        mba_gbps=grant.mba_gbps if socket.mba else part(grant.mba_gbps),
         memory_gib=part(grant.memory_gib),
         disk_iops=part(grant.disk_iops),
         network_gbps=part(grant.network_gbps),

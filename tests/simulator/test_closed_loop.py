@@ -5,12 +5,14 @@ import pytest
 from msgspec import Struct
 
 from osml.allocation.policy import Plan
-from osml.domain import Observation, Partition, Reason, Region
+from osml.domain import Assignment, Observation, Partition, Reason, Region
 from osml.simulator import catalogs
-from osml.simulator.closed_loop import ClosedLoop, Interval
+from osml.simulator.board import whole_platform
+from osml.simulator.closed_loop import ClosedLoop, Interval, grant_of
 from osml.simulator.load_traces import Churn, Constant, Stay
 from osml.simulator.mix import Mix, node_of
 from osml.simulator.queueing import LEVELS
+from osml.simulator.sockets import advance, initial
 from osml.simulator.state import Node
 from osml.simulator.surface import tail_ms
 
@@ -149,3 +151,19 @@ def test_who_comes_again_begins_with_what_it_had_at_first() -> None:
     assert used[0] > 4.0
     assert used[3] < 2.0
     assert used[6] == pytest.approx(used[0], rel=0.1)
+
+
+@pytest.mark.parametrize("mbps", [2000, 5000, 10_000])
+def test_a_software_regulator_gives_the_bytes_that_its_limit_says(mbps: int) -> None:
+    """On one cache and on two: the agent counts what all threads move. It gave 81 % of the limit, or half of that."""
+    socket = catalogs.platform("e5-2697v4")
+    node = Node(socket, (), (catalogs.job("stream"),))
+    for sockets, cpus in ((1, "0-35"), (2, "0-17,36-53"), (2, "0-71"), (2, "0-23")):
+        grant = grant_of(Assignment("stream", cpus=cpus, way_mask="fffff", mba=mbps), whole_platform(socket, sockets))
+        state, moved = initial(node, sockets), 0.0
+        for _ in range(5):
+            state, [flow] = advance(node, sockets, state, [grant], {}, 1.0)
+            moved = flow.memory_bytes / 1e6 / flow.dt
+        assert moved == pytest.approx(mbps, rel=0.02), (sockets, cpus)
+    most = grant_of(Assignment("stream", mba=round(socket.bandwidth_gbps * 1e3)), socket)
+    assert (most.mba_gbps, most.mba_percent) == (None, None)

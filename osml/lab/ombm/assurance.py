@@ -19,7 +19,7 @@ from osml.simulator.closed_loop import ClosedLoop, Interval
 from osml.simulator.columns import FloatArray
 from osml.simulator.load_traces import Constant, Diurnal, Steps, Trace
 from osml.simulator.models import ServiceModel
-from osml.simulator.reservation import reserved_flows, reserved_node
+from osml.simulator.reservation import moved_share, reserved_flows, reserved_node
 
 COMBINATIONS = {
     "A": ("kmeans", "bayes", "pagerank"),
@@ -88,12 +88,13 @@ def traces(service: ServiceModel, kind: str, seed: int = 0) -> list[Trace]:
 
 @cache
 def _needed(service: str, combination: str) -> tuple[FloatArray, FloatArray]:
-    """Rates, and the least GB/s that meet the SLO beside these jobs."""
+    """Rates, and the least GB/s that meet the SLO beside these jobs, as the software regulator counts them."""
     platform, model = deployed(service, PLATFORM)
     real = VirtualProfiler(platform, model, jobs=COMBINATIONS[combination])
     qps = np.linspace(*rates_of(model), _GRID)
     whole = np.array([0.8, platform.bandwidth_gbps])
-    return qps, np.array([least_gbps(real.true_ms, float(rate), model.target_ms, whole) for rate in qps])
+    reserved = np.array([least_gbps(real.true_ms, float(rate), model.target_ms, whole) for rate in qps])
+    return qps, reserved * moved_share(platform)
 
 
 @cache
