@@ -169,7 +169,7 @@ def platform_row(platform: PlatformModel) -> FloatArray:
 def tenant_row(tenant: ServiceModel | JobModel) -> FloatArray:
     """A service or a job as (TENANT_COLUMNS,). T_TABLE, the number of its table of percentiles, is set by the caller.
 
-    T_ELSEWHERE are the CPUs that a service has in other cache domains of the socket, for each one here: none.
+    T_ELSEWHERE is what a service gets done in other cache domains of the socket, for each request here: nothing.
     """
     row = np.zeros(TENANT_COLUMNS)
     m = tenant.memory

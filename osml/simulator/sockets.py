@@ -1,10 +1,10 @@
 """A virtual node of several equal sockets, each of one or more cache domains with CPUs and a cache of its own.
 
 Memory, disk and network belong to a socket: its domains share them, other sockets do not. A tenant runs in the domains
-of its CPUs. Where it has CPUs in several, its requests, threads and memory are divided among them in proportion to its
-CPUs. Within a socket its parts wait in one queue: an idle thread takes the next request, in whatever domain it is. The
-parts in different sockets have queues of their own. That is assumed, not measured: a real service may move a request to
-an idle CPU of another socket, and pays for memory of another socket, which is free here.
+of its CPUs. Where it has CPUs in several, its requests, threads, streams and memory are divided among them in
+proportion to its CPUs. Within a socket its parts wait in one queue: an idle thread takes the next request, in whatever
+domain it is. The parts in different sockets have queues of their own. That is assumed, not measured: a real service may
+move a request to an idle CPU of another socket, and pays for memory of another socket, which is free here.
 """
 
 from __future__ import annotations
@@ -30,11 +30,17 @@ Tenant = ServiceModel | JobModel
 
 
 class Part(NamedTuple):
-    """One cache domain: which of the node's tenants are on it, with which shares of their CPUs, and its memory."""
+    """One cache domain: which of the node's tenants are on it, with which shares of their CPUs, and its memory.
+
+    `arriving`: shares of their requests, which are those of the CPUs where each part can serve as much. `speeds`:
+    requests/s that each could get through in the last step, for each share of 1 of the CPUs; 0 where unknown.
+    """
 
     tenants: tuple[int, ...]
     shares: tuple[float, ...]
     state: NodeState
+    arriving: tuple[float, ...] = ()
+    speeds: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,13 @@ def advance(
     engine.checked_loads(node, loads)
     placed = [_placed(node, sockets, number, grants) for number in range(len(state.parts))]
     moved = _moved_backlog(state, placed, len(node.tenants))
-    after = [Part(*there, _carried(node, part, *there, moved)) for part, there in zip(state.parts, placed, strict=True)]
+    after = [
+        Part(*there, _carried(node, part, *there, moved), there[1], _kept_speeds(part, there[0]))
+        for part, there in zip(state.parts, placed, strict=True)
+    ]
+    for first in range(0, len(after), node.platform.domains):
+        socket = slice(first, first + node.platform.domains)
+        after[socket] = _in_one_queue(node, after[socket], loads)
     flows: list[list[Flow]] = [[] for _ in node.tenants]
     turns = {
         number: _turn(node, sockets, number, part, grants, loads, shocks)._replace(
@@ -83,10 +95,57 @@ def advance(
         if part.tenants
     }
     for number, (now, found) in _advanced(turns, node.platform.domains, dt).items():
-        after[number] = after[number]._replace(state=now)
+        here = after[number]
+        speeds = [
+            _speed(node, tenant, loads.get(node.names[tenant], 0.0) * arriving, flow, share, old)
+            for tenant, arriving, flow, share, old in zip(
+                here.tenants, here.arriving, found, here.shares, here.speeds, strict=True
+            )
+        ]
+        after[number] = here._replace(state=now, speeds=tuple(speeds))
         for tenant, flow in zip(after[number].tenants, found, strict=True):
             flows[tenant].append(flow)
     return BoardState(state.time_s + dt, tuple(after)), [merged(found) for found in flows]
+
+
+def _kept_speeds(part: Part, tenants: tuple[int, ...]) -> tuple[float, ...]:
+    known = dict(zip(part.tenants, part.speeds, strict=True))
+    return tuple(known.get(tenant, 0.0) for tenant in tenants)
+
+
+def _speed(node: Node, tenant: int, arriving: float, flow: Flow, share: float, before: float) -> float:
+    """Requests/s that a part could get through, for each share of 1 of the CPUs; as before where it was not asked."""
+    if tenant >= len(node.services) or flow.utilisation <= 0.0:
+        return before
+    return arriving * node.services[tenant].max_load / flow.utilisation / share
+
+
+def _in_one_queue(node: Node, parts: Sequence[Part], loads: Mapping[str, float]) -> list[Part]:
+    """The parts of one socket, with what waits and what arrives divided as one queue would: an idle thread is next."""
+    rows = [part.state.rows.copy() for part in parts]
+    arriving = [list(part.shares) for part in parts]
+    places: dict[int, list[tuple[int, int]]] = {}
+    for number, part in enumerate(parts):
+        for row, tenant in enumerate(part.tenants):
+            places.setdefault(tenant, []).append((number, row))
+    for tenant, at in places.items():
+        if len(at) < 2 or tenant >= len(node.services):
+            continue
+        speeds = [parts[number].speeds[row] for number, row in at]
+        shares = [parts[number].shares[row] for number, row in at]
+        usual = max(speeds) or 1.0
+        rates = [(speed or usual) * share for speed, share in zip(speeds, shares, strict=True)]
+        waiting = sum(float(rows[number][row, c.S_BACKLOG]) for number, row in at)
+        asked = loads.get(node.names[tenant], 0.0) * node.services[tenant].max_load
+        full = max(speeds) > 0.0 and any(asked * s > rate for s, rate in zip(shares, rates, strict=True))
+        for (number, row), rate in zip(at, rates, strict=True):
+            rows[number][row, c.S_BACKLOG] = waiting * rate / sum(rates)
+            if full:
+                arriving[number][row] = sum(shares) * rate / sum(rates)
+    return [
+        part._replace(state=replace(part.state, rows=here), arriving=tuple(shares))
+        for part, here, shares in zip(parts, rows, arriving, strict=True)
+    ]
 
 
 def without(state: State, tenants: Sequence[int]) -> State:
@@ -124,20 +183,24 @@ def _turn(
         _node(node.platform, tuple(_divided(node.tenants[i], share) for i, share in here)),
         part.state,
         [_local(grants[i], share, node.platform, sockets, number) for i, share in here],
-        {node.names[i]: loads[node.names[i]] * share for i, share in here if node.names[i] in loads},
+        {
+            node.names[i]: loads[node.names[i]] * share
+            for i, share in zip(part.tenants, part.arriving, strict=True)
+            if node.names[i] in loads
+        },
         None if shocks is None else shocks[list(part.tenants)],
     )
 
 
 def _elsewhere(parts: Sequence[Part], number: int, node: Node) -> list[float]:
-    """CPUs of each tenant of a domain in the others of its socket, for each one here."""
-    first = number - number % node.platform.domains
-    whole = dict.fromkeys(parts[number].tenants, 0.0)
+    """What each tenant of a domain gets done in the others of its socket, for each request here."""
+    here, first = parts[number], number - number % node.platform.domains
+    whole = dict.fromkeys(here.tenants, 0.0)
     for part in parts[first : first + node.platform.domains]:
-        for tenant, share in zip(part.tenants, part.shares, strict=True):
+        for tenant, share in zip(part.tenants, part.arriving, strict=True):
             if tenant in whole:
                 whole[tenant] += share
-    return [whole[tenant] / share - 1.0 for tenant, share in zip(*parts[number][:2], strict=True)]
+    return [whole[tenant] / share - 1.0 for tenant, share in zip(here.tenants, here.arriving, strict=True)]
 
 
 def _advanced(turns: Mapping[int, Turn], domains: int, dt: float) -> dict[int, tuple[NodeState, list[Flow]]]:
@@ -163,7 +226,11 @@ def _divided(tenant: Tenant, share: float) -> Tenant:
     if share == 1.0:
         return tenant
     memory = replace(tenant.memory, footprint_mib=tenant.memory.footprint_mib * share)
-    return replace(tenant, threads=max(1, round(tenant.threads * share)), memory=memory)
+    part = replace(tenant, threads=max(1, round(tenant.threads * share)), memory=memory)
+    if isinstance(part, ServiceModel):
+        return replace(part, queue_limit_s=part.queue_limit_s * share)
+    streams = {"disk_mbps": part.disk_mbps, "network_gbps": part.network_gbps, "flows": part.flows}
+    return replace(part, **{name: whole * share for name, whole in streams.items()})
 
 
 def _placed(

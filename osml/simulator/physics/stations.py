@@ -20,6 +20,7 @@ from osml.simulator.columns import (
     T_CPI,
     T_DISK_IOS,
     T_DISK_MBPS,
+    T_ELSEWHERE,
     T_FLOWS,
     T_FOOTPRINT,
     T_LC,
@@ -165,7 +166,8 @@ def visit(
         visits[V_DELAY_PROBABILITY, i], visits[V_DELAY_MS, i] = 0.0, 0.0
         serial = tenants[i, T_SERIAL_MS]
         if serial > 0.0:
-            visits[V_LIMIT, i] = 1000.0 / serial
+            # One dispatcher or lock for all CPUs of the socket: the part in a cache domain has its share of it.
+            visits[V_LIMIT, i] = 1000.0 / serial / (1.0 + tenants[i, T_ELSEWHERE])
             load = min(wanted[i] / visits[V_LIMIT, i], _FULL)
             visits[V_ALL_MS, i] += serial * load / (2.0 * (1.0 - load))  # M/D/1; the part itself is in the work
     short = _residency(platform, tenants, grants, arrivals, visits)

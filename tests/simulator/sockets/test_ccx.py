@@ -10,6 +10,7 @@ import pytest
 from osml.domain import MbaRange
 from osml.simulator import catalogs, engine
 from osml.simulator.board import cpus_of, domain_count, whole_platform
+from osml.simulator.columns import S_BACKLOG
 from osml.simulator.models import JobModel, PlatformModel, on_platform
 from osml.simulator.node_platform import board_platform
 from osml.simulator.sockets import BoardState, advance, initial
@@ -149,6 +150,75 @@ def test_parts_in_one_socket_wait_in_one_queue_and_in_two_sockets_in_two() -> No
     assert tails[8] > tails[1]
 
 
+def test_an_idle_domain_serves_what_a_busy_one_can_not() -> None:
+    """A job weighs more on the CPUs of one domain: 16,000 requests waited there, beside a domain that was half idle."""
+    whole = replace(MOSES, threads=64)
+    burner = on_platform(catalogs.job("cpu-burner"), MILAN)
+    busy, idle = in_domain(0, 0, 8), in_domain(1, 0, 8)
+    grants = [Grant(busy | idle, ALL_WAYS, cpu_weight=20.0), Grant(busy, ALL_WAYS)]
+    state, node = initial(Node(MILAN, (whole,), (burner,)), 1), Node(MILAN, (whole,), (burner,))
+    flows = list[Flow]()
+    for second in range(20):
+        state, flows = advance(node, 1, state, grants, {"moses": 1.2}, 1.0)
+        assert isinstance(state, BoardState)
+        assert sum(waiting(state, 2)) < (1000.0 if second < 5 else 10.0)
+    assert flows[0].requests == pytest.approx(1.2 * whole.max_load, rel=1e-3)
+    assert flows[0].p50_ms is not None
+    assert flows[0].p50_ms < whole.target_ms
+
+
+def test_a_backlog_waits_equally_long_in_all_domains_of_a_socket() -> None:
+    whole = replace(MOSES, threads=64)
+    node = Node(MILAN, (whole,))
+    state = initial(node, 1)
+    for _ in range(10):
+        state, _ = advance(
+            node, 1, state, [Grant(in_domain(0, 0, 4) | in_domain(1, 0, 4), ALL_WAYS)], {"moses": 1.5}, 1.0
+        )
+    assert isinstance(state, BoardState)
+    assert sum(waiting(state, 1)) > 3000.0
+    apart = [Grant(in_domain(0, 0, 1) | in_domain(1, 0, 15), ALL_WAYS)]
+    for _ in range(4):  # it drained through the one CPU for half a minute, beside 15 idle ones
+        state, flows = advance(node, 1, state, apart, {"moses": 0.6}, 1.0)
+    assert isinstance(state, BoardState)
+    assert sum(waiting(state, 1)) < 10.0
+    together = settled(node, [Grant(in_domain(1, 0, 16), ALL_WAYS)], {"moses": 0.6})
+    assert flows[0].p99_ms == pytest.approx(together[0].p99_ms, rel=0.2)
+
+
+def test_a_lock_is_one_in_all_domains_of_a_socket() -> None:
+    """Eight dispatchers let a load of 2 through with its target met; the one is at 83 %, and misses it."""
+    whole = replace(MOSES, threads=64)
+    every = frozenset(range(whole_platform(MILAN, 1).cpus))
+    [flow] = settled(Node(MILAN, (whole,)), [Grant(every, ALL_WAYS)], {"moses": 2.0})
+    assert flow.p99_ms is not None
+    assert flow.p99_ms > whole.target_ms
+    tight = replace(whole, serial_ms=2.0 * whole.serial_ms)
+    [flow] = settled(Node(MILAN, (tight,)), [Grant(every, ALL_WAYS)], {"moses": 2.0})
+    assert flow.requests == pytest.approx(1000.0 / tight.serial_ms, rel=1e-3)
+
+
+def test_a_queue_has_one_limit_and_a_job_one_stream() -> None:
+    cpus = frozenset(cpus_of(MILAN, 1, number)[0] for number in range(8))
+    short = replace(MOSES, queue_limit_s=2.0)
+    node = Node(MILAN, (short,))
+    state = initial(node, 1)
+    for _ in range(10):
+        state, _ = advance(node, 1, state, [Grant(cpus, ALL_WAYS)], {"moses": 2.0}, 1.0)
+    assert isinstance(state, BoardState)
+    waits = sum(float(part.state.rows[0, S_BACKLOG]) for part in state.parts if part.tenants)
+    assert waits == pytest.approx(2.0 * short.max_load, rel=0.01)
+
+    reader = replace(on_platform(catalogs.job("cpu-burner"), MILAN), disk_mbps=0.4 * MILAN.disk_mbps)
+    mongodb = catalogs.service("mongodb", MILAN.id)
+    beside = Node(MILAN, (mongodb,), (reader,))
+    tails = [
+        settled(beside, [Grant(in_domain(7), ALL_WAYS), Grant(there, ALL_WAYS)], {"mongodb": 0.3})[0].p99_ms
+        for there in (in_domain(0, 0, 6), cpus - in_domain(7) - in_domain(6))
+    ]
+    assert tails[0] == pytest.approx(tails[1], rel=1e-2)
+
+
 def random_grants(rng: np.random.Generator, platform: PlatformModel, tenants: int) -> list[Grant]:
     """Each tenant in one domain or several, with random CPUs, ways (with holes) and throttles."""
     found = []
@@ -181,6 +251,14 @@ def test_nothing_is_lost_or_used_twice(platform: PlatformModel) -> None:
                 arrived = loads[service.name] * service.max_load
                 refused = arrived + before[i] - flows[i].requests - after[i]
                 assert refused >= -1e-6 * (arrived + before[i] + 1.0)
+                backlog = sum(
+                    float(part.state.rows[part.tenants.index(i), S_BACKLOG])
+                    for part in state.parts
+                    if i in part.tenants
+                )
+                assert backlog <= service.queue_limit_s * service.max_load * (1 + 1e-6)
+                if service.serial_ms > 0:
+                    assert flows[i].requests <= 1000.0 / service.serial_ms * (1 + 1e-6)
 
 
 def waiting(state: BoardState, tenants: int) -> list[float]:
