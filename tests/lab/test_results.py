@@ -24,7 +24,9 @@ def rows_of(converged: dict[str, set[int]]) -> list[dict[str, Any]]:
 
 def headline(cores: dict[str, Any]) -> str:
     other = {"rows": [{"of": policy, "ours": 0.5} for policy in POLICIES]}
-    return render.headline({CORES.name: cores, **dict.fromkeys(OTHERS, other)}).splitlines()[-1]
+    parts = {"rows": [{"of": f"{p}: {one}", "ours": 0.5} for p in ("alone", "beside a job") for one in POLICIES]}
+    found = {CORES.name: cores, "osml-changes-missed": parts, **dict.fromkeys(OTHERS, other)}
+    return render.headline(found).splitlines()[-3]
 
 
 def test_the_number_of_mixes_is_in_the_file_and_in_the_row_of_readme() -> None:
@@ -47,3 +49,18 @@ def test_no_common_mix_leaves_the_figure_empty(figure: Any) -> None:
     cores = described(figure, rows)
     assert cores["mixes"] == 0
     assert {row["ours"] for row in cores["rows"]} == {None}
+
+
+def test_figures_by_part_compare_each_policy_with_osml_on_the_mixes_of_the_part() -> None:
+    figure = next(figure for figure in FIGURES if figure.name == "osml-changes-missed")
+    rows = [
+        {"part": part, "policy": policy, "case": case, "seed": 0, "target_missed_share": share + 0.1 * case}
+        for part, shares in (("fresh-alone", (0.1, 0.3)), ("fresh-beside-a-job", (0.2, 0.1)))
+        for policy, share in zip(("osml", "arq"), shares, strict=True)
+        for case in range(3)
+    ]
+    found = {row["of"]: row for row in described(figure, rows)["rows"]}
+    assert list(found) == ["alone: osml", "alone: arq", "beside a job: osml", "beside a job: arq"]
+    assert found["alone: osml"]["ours"] == pytest.approx(0.2)
+    assert found["alone: arq"]["more"][0] == pytest.approx(0.2)
+    assert found["beside a job: arq"]["more"][0] == pytest.approx(-0.1)

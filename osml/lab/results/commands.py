@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Generator
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -33,6 +34,7 @@ class Step(NamedTuple):
 
 
 _FARM = ("lab", "dispatch", "solve", "--servers", "2", "--mu-high", "50", "--mu-low", "1", "--json")
+_CHANGES = "unmanaged,staffing,staffing:climb,parties,arq,osml:formula,osml"
 _MIXES = ("unmanaged", "even", "staffing:climb", "parties", "clite", "arq", "osml:formula", "osml", "oracle")
 
 STEPS: dict[str, tuple[Step, ...]] = {
@@ -44,6 +46,13 @@ STEPS: dict[str, tuple[Step, ...]] = {
             "--seeds", "1",
             "--workers", "2", "--out", str(WORK / "osml-302"), "--json",
         ), WORK / "osml-302" / "results.parquet"),
+    ),
+    "changes": tuple(
+        Step((
+            "lab", "bench", "run", "osml-changes", "--part", part, "--policies", _CHANGES, "--seeds", "1",
+            "--workers", "2", "--out", str(WORK / part), "--json",
+        ), WORK / part / "results.parquet")
+        for part in ("fresh-alone", "fresh-beside-a-job", "fresh-other-machines")
     ),
     "fluctuating": (
         Step((
@@ -63,15 +72,19 @@ STEPS: dict[str, tuple[Step, ...]] = {
 
 
 def documents(names: set[str]) -> Generator[tuple[str, Any]]:
-    """Name and document of these steps, each as soon as it is there. Failure where a command fails."""
+    """Name and document of these steps, each as soon as it is there. Failure where a command fails.
+
+    The rows of several tables are one; else the last document counts.
+    """
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
     for name in sorted(names):
-        found: Any = None
+        made: list[Any] = []
         for step in STEPS[name]:
             print(f"{name}: {step.text}", file=sys.stderr, flush=True)
-            found = _run(step)
-        yield name, found
+            made.append(_run(step))
+        tables = [cast(list[Any], one) for one in made if isinstance(one, list)]
+        yield name, list(chain.from_iterable(tables)) if tables else made[-1]
 
 
 def _run(step: Step) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from osml.lab.bench.report.statistics import paired
 from osml.lab.bench.suites.osml_302 import FRESH_MIXES
+from osml.lab.bench.suites.osml_changes import FRESH
 
 Rows = list["Row"]
 MODELS = Path("models")
@@ -109,6 +110,22 @@ def _mean(column: str) -> Callable[[Any], Rows]:
         return [
             Row(policy, statistics.fmean(row[column] for row in rows), None, more.get(policy))
             for policy, rows in _by_policy(document).items()
+        ]
+
+    return read
+
+
+def _by_part(column: str) -> Callable[[Any], Rows]:
+    """A column part by part."""
+
+    def read(document: Any) -> Rows:
+        parts: dict[str, list[Any]] = {}
+        for row in document:
+            parts.setdefault(row["part"].removeprefix(FRESH), []).append(row)
+        return [
+            row._replace(of=f"{part.replace('-', ' ')}: {row.of}")
+            for part, rows in parts.items()
+            for row in _mean(column)(rows)
         ]
 
     return read
@@ -247,6 +264,15 @@ FIGURES = (
     Figure("osml-302-ways", "Cache ways in use", "ways of 20", "mixes",
            _common("ways_used", {"osml": 16.0, "parties": 20.0, "clite": 20.0}), OSML_62, "The same mixes.",
            mixes=_common_mixes),
+    Figure("osml-changes-missed", "Missed targets where loads change", "share of intervals and services",
+           "changes", _by_part("target_missed_share"), "no paper",
+           "Loads change by steps, ramps and bursts. Any amount over the target counts, infeasible moments too. "
+           "30 mixes each: alone, beside a job, and on machines for which `osml` has no model of their own, half of "
+           "them beside a job. No rule of `osml` was chosen with these mixes."),
+    Figure("osml-changes-entropy", "System entropy E_S where loads change", "E_S, 0 to 1", "changes",
+           _by_part("e_s"), "no paper", "The same runs. Lower is better."),
+    Figure("osml-changes-cores", "Logical CPUs in use where loads change", "logical CPUs", "changes",
+           _by_part("cores_used"), "no paper", "The same runs, those that miss targets too."),
     Figure("ahq-fluctuating-missed", "Missed intervals under a fluctuating load", "intervals of 500", "fluctuating",
            _fluctuating, "Ah-Q figure 17", "Mean of three seeds; `lc_first` is the simple baseline."),
     Figure("ahq-equivalence", "Cores that one policy saves at equal E_S", "cores or E_S", "equivalence", _equivalence,
