@@ -107,7 +107,10 @@ class LoopTest : public testing::Test {
     sensors_.emplace(config_, CpuSet{0}, [](const std::string&) { return std::string(); });
     loop_.emplace(config_, machine_, server_, *sensors_, audit_, dry_run, 0.0);
   }
-  void turn(double now_s) { loop_->turn(now_s); }
+  void turn(double now_s) {
+    loop_->begin();
+    loop_->turn(now_s);
+  }
   std::string audit_text() {
     const auto text = read_text(tree_ / "audit.jsonl");
     return text ? *text : "";
@@ -167,6 +170,19 @@ TEST_F(LoopTest, ObservationCarriesWhatTheLastTurnLeft) {
   EXPECT_EQ(second.policy_state, "state of 1");
   EXPECT_EQ(second.assignments[0].cpus, "0-3");
   EXPECT_EQ(machine_.reconciled, 2);
+}
+
+// The kubelet may be waited for; what is counted meanwhile belongs to the interval that ends then.
+TEST_F(LoopTest, TheMachineIsPutRightBeforeTheTimeOfTheTurn) {
+  turn(1.0);
+  loop_->begin();
+  EXPECT_EQ(machine_.reconciled, 2);
+  EXPECT_EQ(server_.seen.size(), 1U);
+  loop_->turn(2.5);
+  EXPECT_EQ(machine_.reconciled, 2);
+  ASSERT_EQ(server_.seen.size(), 2U);
+  EXPECT_DOUBLE_EQ(server_.seen[1].time_s, 2.5);
+  EXPECT_DOUBLE_EQ(server_.seen[1].interval_s, 1.5);
 }
 
 TEST_F(LoopTest, TheReportSaysWhoMeetsItsTargetAndWhomTheNodeCannotServe) {

@@ -6,6 +6,7 @@
 
 #include <chrono>
 
+#include "fake_server.h"
 #include "sense/cache_monitor.h"
 #include "sense/frequency.h"
 #include "sense/perf_counters.h"
@@ -77,6 +78,33 @@ TEST(SensorsTest, ALineOfThisIntervalIsNotStaleHoweverLongTheIntervalIs) {
     std::map<std::string, std::string> missing;
     EXPECT_EQ(sensors.read({1, 100, interval_s}, {}, {}, missing)[0].latency.has_value(), interval_s > 5) << interval_s;
   }
+}
+
+// What the kernel counts while an endpoint is waited for belongs to the next interval.
+TEST(SensorsTest, CountersOfAllServicesAreReadBeforeAnyEndpoint) {
+  const Tree tree;
+  tree.write("cgroup/cgroup.controllers", "cpu\n");
+  tree.write("cgroup/b/cgroup.procs", "").write("cgroup/b/cgroup.threads", "");
+  const auto used = [&tree](int seconds) {
+    tree.write("cgroup/b/cpu.stat", "usage_usec " + std::to_string(seconds) + "000000\n");
+  };
+  const testing_support::FakeServer server([&used](const std::string&) {
+    used(9);
+    return testing_support::http(200, "text/plain", "h_bucket{le=\"+Inf\"} 1\nh_count 1\n");
+  });
+  Config config = tree.config();
+  config.services[0].latency = LatencySource{};
+  config.services[0].latency->prometheus.emplace();
+  config.services[0].latency->prometheus->url = server.url();
+  config.services[0].latency->prometheus->metric = "h";
+  Sensors sensors(config, {0}, [](const std::string&) { return std::string(); });
+  std::map<std::string, std::string> missing;
+  used(1);
+  EXPECT_FALSE(sensors.read({1, 1, 1}, {}, {}, missing)[1].counters.cpu_usage_cores) << "its first reading";
+  used(2);
+  const auto services = sensors.read({2, 2, 1}, {}, {}, missing);
+  EXPECT_EQ(server.requests(), 2);
+  EXPECT_EQ(services[1].counters.cpu_usage_cores, 1.0);
 }
 
 // Pods that ask for services come and go: who stays keeps what was measured of it.

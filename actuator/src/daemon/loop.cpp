@@ -37,14 +37,17 @@ void Loop::remember(Memory memory, double now_s) {
   memory_.silence.go_on(config_->hold_s, now_s);
 }
 
-void Loop::turn(double now_s) {
+void Loop::begin() {
   report_ = {};
+  reconcile();
+}
+
+void Loop::turn(double now_s) {
   take_turn(now_s);
   note_interrupts();
 }
 
 void Loop::take_turn(double now_s) {
-  reconcile();
   const Observation observation = observe(now_s);
   if (observation.services.empty()) {
     idle(now_s);

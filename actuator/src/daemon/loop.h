@@ -46,6 +46,9 @@ class Loop {
   Loop(const Config& config, Machine& machine, DecisionSource& server, Sensors& sensors, Audit& audit, bool dry_run,
        double now_s);
 
+  // A turn begins by putting right what others changed. That may wait for the kubelet, so `now_s` of the turn is read
+  // after it: what is counted until then belongs to the interval.
+  void begin();
   void turn(double now_s);
   // Read the sensors without a turn: a counter needs two readings before it says anything.
   void prime(double now_s);

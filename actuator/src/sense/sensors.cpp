@@ -137,6 +137,10 @@ void Sensors::measure(Watched& watched, const Interval& interval, Service& servi
   if (watched.config.spec.kind == "lc") read_run_delay(watched, service, missing);
   watched.cache.read(monitor_group_(service.name), interval, service.counters);
   read_perf(watched, service, missing);
+}
+
+void Sensors::listen(Watched& watched, const Interval& interval, Service& service,
+                     std::map<std::string, std::string>& missing) {
   if (watched.latency) {
     auto latency = watched.latency->read(interval);
     if (latency) {
@@ -191,6 +195,8 @@ std::vector<Service> Sensors::read(const Interval& interval, const std::vector<A
   only_watched_.clear();
   std::vector<Service> services;
   services.reserve(watched_.size());
+  only_watched_.reserve(watched_.size());
+  std::vector<std::pair<Watched*, Service*>> there;
   for (Watched& watched : watched_) {
     bool only_watched = false;
     if (const Place* place = place_of(places, watched.config.spec.name)) {
@@ -204,7 +210,10 @@ std::vector<Service> Sensors::read(const Interval& interval, const std::vector<A
     Service& service = (only_watched ? only_watched_ : services).emplace_back(watched.config.spec);
     service.counters.frequency_ghz = frequency(service.name, assignments, interval);
     measure(watched, interval, service, missing);
+    there.emplace_back(&watched, &service);
   }
+  // The kernel's counters go on while endpoints are waited for: all of them are read before.
+  for (const auto& [watched, service] : there) listen(*watched, interval, *service, missing);
   return services;
 }
 

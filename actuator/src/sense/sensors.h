@@ -72,8 +72,12 @@ class Sensors {
   // Of a service that is not there in this interval.
   void forget(Watched& watched, const Interval& interval) const;
   void probe_machine();
+  // What the kernel counts.
   void measure(Watched& watched, const Interval& interval, Service& service,
                std::map<std::string, std::string>& missing);
+  // What the service says of itself; waits for its metrics endpoint.
+  static void listen(Watched& watched, const Interval& interval, Service& service,
+                     std::map<std::string, std::string>& missing);
   void read_run_delay(Watched& watched, Service& service, std::map<std::string, std::string>& missing) const;
   void read_perf(Watched& watched, Service& service, std::map<std::string, std::string>& missing);
   std::optional<double> frequency(const std::string& service, const std::vector<Assignment>& assignments,
