@@ -257,6 +257,37 @@ TEST(DatagramLatencyTest, ADirectoryThatComesLaterIsSeen) {
   EXPECT_EQ(latency.read({3, 3, 1})->p99_ms, 4.0);
 }
 
+// A dry run beside the agent, which is started anew: its socket must be free.
+TEST(DatagramLatencyTest, ADryRunLeavesASocketThatWasAnothersAlone) {
+  const ScratchTree tree;
+  const fs::path path = tree / "s.sock";
+  auto of_agent = TelemetrySocket::open(path, 0660);
+  ASSERT_TRUE(of_agent) << of_agent.error().message;
+  TelemetrySockets sockets(false);
+  DatagramLatency latency(&sockets, path, 0660, 3.0, 1.0);
+  of_agent = Error{};
+  for (const std::uint64_t turn : {1U, 2U}) {
+    const auto read = latency.read({turn, static_cast<double>(turn), 1});
+    EXPECT_EQ(read.error().kind, ErrorKind::Busy);
+    EXPECT_THAT(read.error().message, HasSubstr("another process listens there"));
+    EXPECT_THAT(read.error().message, HasSubstr("a dry run opens a socket once only"));
+    EXPECT_FALSE(osml::exists(path));
+  }
+}
+
+// The service manager removes the agent's directory with its socket when the agent stops, also the dry run's there.
+TEST(DatagramLatencyTest, ADryRunDoesNotMakeASocketAnew) {
+  const ScratchTree tree;
+  const fs::path path = tree / "s.sock";
+  TelemetrySockets sockets(false);
+  DatagramLatency latency(&sockets, path, 0660, 3.0, 1.0);
+  ASSERT_EQ(Sender(path).send("{\"p99_ms\": 4}"), 0);
+  EXPECT_EQ(latency.read({1, 1, 1})->p99_ms, 4.0);
+  fs::remove(path);
+  EXPECT_THAT(latency.read({2, 2, 1}).error().message, HasSubstr("its file was removed"));
+  EXPECT_FALSE(osml::exists(path));
+}
+
 TEST(TelemetrySocket, AStaleFileIsReplacedALiveOneIsNot) {
   const ScratchTree tree;
   const fs::path path = tree / "s.sock";

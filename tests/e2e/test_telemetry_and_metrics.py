@@ -201,6 +201,24 @@ def test_a_token_that_cannot_be_used_does_not_end_the_agent(bench: Bench, tmp_pa
     monitored.wait(lambda: monitored.value("reloads_total", status="taken") == 1, "the reload")
 
 
+def test_an_agent_that_is_started_anew_beside_a_dry_run_has_its_socket(monitored: Monitored, tmp_path: Path) -> None:
+    bench = monitored.bench
+    document = yaml.safe_load(bench.config.read_text())
+    del document["metrics"]
+    config = tmp_path / "look.yaml"
+    config.write_text(yaml.safe_dump(document))
+    stats = tmp_path / "look.jsonl"
+    command = [str(bench.agent), "run", "--dry-run", "--config", str(config), "--stats", str(stats)]
+    look = bench.children.start("look", command)
+    wait_until(lambda: "another process listens there" in look.log.read_text(), "the dry run", [look])
+    monitored.agent.stop()
+    turns = len(stats.read_text().splitlines())
+    wait_until(lambda: len(stats.read_text().splitlines()) > turns + 3, "turns without the agent", [look])
+    assert not monitored.socket_path.exists()
+    again = bench.start_agent(name="again")
+    wait_until(monitored.socket_path.exists, "the socket of the agent", [again, look])
+
+
 def test_a_look_beside_the_agent_takes_neither_its_socket_nor_its_metrics(monitored: Monitored) -> None:
     look = [str(monitored.bench.agent), "run", "--once", "--dry-run", "--config", str(monitored.bench.config)]
     done = subprocess.run(look, capture_output=True, text=True, timeout=60, check=False)

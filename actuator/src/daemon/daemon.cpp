@@ -385,7 +385,7 @@ Status run_daemon(const RunOptions& options) {
   // before the machine is touched, so that a signal in between restores it
   auto wakeups = Wakeups::open();
   if (!wakeups) return wakeups.error();
-  TelemetrySockets sockets;
+  TelemetrySockets sockets(!options.dry_run);
   auto session = Session::open(*config, session_options(options, sockets), std::nullopt);
   if (!session) return session.error();
   return Daemon(options, std::move(wakeups).value(), sockets, std::move(session).value()).run();

@@ -87,7 +87,8 @@ TelemetrySocket::Arrived TelemetrySocket::take() {
   return arrived;
 }
 
-TelemetrySockets::TelemetrySockets() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
+TelemetrySockets::TelemetrySockets(bool tries_again)
+    : epoll_(::epoll_create1(EPOLL_CLOEXEC)), tries_again_(tries_again) {}
 
 Status TelemetrySockets::check(const fs::path& path) {
   const fs::path directory = path.lexically_normal().parent_path();
@@ -99,12 +100,15 @@ Status TelemetrySockets::check(const fs::path& path) {
 
 Result<std::shared_ptr<TelemetrySocket>> TelemetrySockets::get(const fs::path& given, unsigned mode) {
   const fs::path path = given.lexically_normal();
-  if (const auto found = open_.find(path); found != open_.end() && found->second->in_place()) {
+  const auto found = open_.find(path);
+  if (found != open_.end() && found->second->in_place()) {
     if (Status set = found->second->set_mode(mode); !set) return set.error();
     return found->second;
   }
+  if (const auto refused = refused_.find(path); refused != refused_.end()) return refused->second;
+  if (found != open_.end() && !tries_again_) return refuse(path, at(path, ErrorKind::Busy, "its file was removed"));
   auto made = TelemetrySocket::open(path, mode);
-  if (!made) return made.error();
+  if (!made) return refuse(path, made.error());
   // Edges: a socket that is not read any more, since somebody floods it, wakes nobody. It leaves by being closed.
   epoll_event event{};
   event.events = EPOLLIN | EPOLLET;
@@ -112,6 +116,12 @@ Result<std::shared_ptr<TelemetrySocket>> TelemetrySockets::get(const fs::path& g
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, (*made)->fd(), &event) != 0) return errno_error(errno, "epoll_ctl");
   open_[path] = *made;
   return *made;
+}
+
+Error TelemetrySockets::refuse(const fs::path& path, Error error) {
+  if (tries_again_) return error;
+  error.message += "; a dry run opens a socket once only, so start it again after that";
+  return refused_.emplace(path, std::move(error)).first->second;
 }
 
 void TelemetrySockets::receive() {

@@ -72,7 +72,9 @@ class TelemetrySocket {
 // what is sent meanwhile is not lost.
 class TelemetrySockets {
  public:
-  TelemetrySockets();
+  // `tries_again`: false in a dry run, which opens a path once at most. The agent beside it may be gone only for a
+  // restart, and must find its sockets free.
+  explicit TelemetrySockets(bool tries_again = true);
   // Open already, or opened; anew where its file has gone meanwhile.
   Result<std::shared_ptr<TelemetrySocket>> get(const fs::path& given, unsigned mode);
   // Whether a socket may be made at this path; nothing is opened.
@@ -86,8 +88,13 @@ class TelemetrySockets {
   void drop_unused();
 
  private:
+  // A dry run remembers it.
+  Error refuse(const fs::path& path, Error error);
+
   Fd epoll_;
+  bool tries_again_;
   std::map<fs::path, std::shared_ptr<TelemetrySocket>> open_;
+  std::map<fs::path, Error> refused_;  // of a dry run: not tried again
 };
 
 }  // namespace osml
