@@ -93,6 +93,25 @@ TEST_F(VerdictTest, WhoMissedASingleTimeIsNotNamed) {
   EXPECT_THAT(window_.told()->services, ElementsAre("search"));
 }
 
+// Fifteen services that each miss every fifteenth interval, one after the other.
+TEST_F(VerdictTest, WhereEachMissesSeldomAndSomebodyAlwaysAllAreNamed) {
+  for (const Standing standing : {Standing::Missed, Standing::Unmeasured}) {
+    for (int i = 0; i < 150; ++i) {
+      pass(1, facts(standing, {"s" + std::to_string(i % 15)}));
+      if (told() != standing) continue;
+      ASSERT_FALSE(window_.told()->services.empty()) << i;
+    }
+    ASSERT_EQ(told(), standing);
+    EXPECT_EQ(window_.told()->services.size(), 15U);
+  }
+}
+
+// It misses in six intervals of a minute, each of the others in five.
+TEST_F(VerdictTest, WhoMissesALittleMoreOftenIsNotNamedAlone) {
+  for (int i = 0; i < 120; ++i) pass(1, facts(Standing::Missed, {"s" + std::to_string(i % 11 % 10)}));
+  EXPECT_EQ(window_.told()->services.size(), 10U);
+}
+
 TEST_F(VerdictTest, AnAgentThatWasStoppedForAnHourSawOneInterval) {
   pass(60, facts(Standing::Met));
   now_s_ += 3600;

@@ -11,7 +11,10 @@ constexpr double shortest_window_s = 60;
 constexpr double least_intervals = 6;
 constexpr double for_bad_news = 0.5;
 constexpr double for_good_news = 0.9;
-constexpr double to_be_named = 0.1;  // of the window; who misses less often is not what the news is about
+// Who misses less often than this share of the window is not what the news is about. Where each of many services misses
+// seldom, but somebody does so at any time, it is about all that miss half as often as the worst of them.
+constexpr double to_be_named = 0.1;
+constexpr double of_the_worst = 0.5;
 
 std::size_t index_of(Standing standing) { return static_cast<std::size_t>(standing); }
 
@@ -49,9 +52,12 @@ std::set<std::string> VerdictWindow::services_of(Standing standing, std::int64_t
     if (slot.number <= newest - static_cast<std::int64_t>(kept)) continue;
     for (const auto& [service, lasted_s] : slot.services.at(index_of(standing))) seconds[service] += lasted_s;
   }
+  double worst_s = 0;
+  for (const auto& [service, lasted_s] : seconds) worst_s = std::max(worst_s, lasted_s);
+  const double least_s = std::min(to_be_named * window_s_, of_the_worst * worst_s);
   std::set<std::string> named;
   for (const auto& [service, lasted_s] : seconds) {
-    if (lasted_s >= to_be_named * window_s_) named.insert(service);
+    if (lasted_s >= least_s) named.insert(service);
   }
   return named;
 }
