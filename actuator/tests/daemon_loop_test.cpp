@@ -498,8 +498,19 @@ TEST_F(LoopTest, FallbackReleaseRestoresAndHoldDoesNothing) {
   EXPECT_TRUE(machine_.applied.empty());
   config_.fallback = Fallback::Release;
   build();
+  machine_.state[0].mba = 20;
   for (int t = 1; t <= 9; ++t) turn(t);
   EXPECT_EQ(machine_.restored, 1);
+  const std::string audit = audit_text();
+  const auto lines = split_lines(audit);
+  ASSERT_EQ(lines.size(), 1U) << audit;
+  const auto line = nlohmann::json::parse(lines[0]);
+  EXPECT_EQ(line.at("policy"), "release");
+  EXPECT_EQ(line.at("status"), "applied");
+  EXPECT_EQ(line.at("changes")[0].at("field"), "mba");
+  EXPECT_EQ(line.at("changes")[0].at("old"), 20);
+  EXPECT_TRUE(line.at("changes")[0].at("new").is_null());
+  EXPECT_THAT(line.at("reasons")[0].at("text"), HasSubstr("the server does not answer"));
 }
 
 TEST_F(LoopTest, AFallbackThatIsRefusedIsTriedAgainUntilItTakesEffect) {
@@ -526,9 +537,18 @@ TEST_F(LoopTest, AReleaseThatFailsIsTriedAgain) {
   for (int t = 1; t <= 8; ++t) turn(t);
   EXPECT_EQ(machine_.restored, 3);
   EXPECT_EQ(loop_->report().state, AgentState::Holding);
+  std::string audit = audit_text();
+  auto lines = split_lines(audit);
+  ASSERT_EQ(lines.size(), 1U) << "the same again is no news";
+  EXPECT_EQ(nlohmann::json::parse(lines[0]).at("status"), "failed");
+  EXPECT_EQ(nlohmann::json::parse(lines[0]).at("message"), "a write failed");
   machine_.unrestored = false;
   for (int t = 9; t <= 12; ++t) turn(t);
   EXPECT_EQ(machine_.restored, 4);
+  audit = audit_text();
+  lines = split_lines(audit);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(nlohmann::json::parse(lines[1]).at("status"), "applied");
   EXPECT_EQ(loop_->report().state, AgentState::FallenBack);
 }
 
@@ -632,6 +652,26 @@ TEST(Audit, ChangesOfLeversAreTold) {
 TEST_F(LoopTest, ARunOfUnchangedIsOneLine) {
   machine_.status = OutcomeStatus::Unchanged;
   for (int t = 1; t <= 5; ++t) turn(t);
+  EXPECT_EQ(split_lines(audit_text()).size(), 1U);
+}
+
+// A disk that is full: the journal is on it, too.
+TEST_F(LoopTest, AnAuditLogThatCannotBeWrittenIsToldOnce) {
+  std::ostringstream log;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)));
+  fs::create_directory(tree_ / "audit.jsonl");
+  machine_.status = OutcomeStatus::Unchanged;
+  for (int t = 1; t <= 3; ++t) turn(t);
+  const std::string failing = log.str();
+  fs::remove(tree_ / "audit.jsonl");
+  for (int t = 4; t <= 6; ++t) turn(t);
+  spdlog::set_default_logger(before);
+  const std::string told = "the audit log cannot be written";
+  ASSERT_NE(failing.find(told), std::string::npos) << failing;
+  EXPECT_EQ(failing.find(told), failing.rfind(told)) << failing;
+  EXPECT_THAT(log.str(), HasSubstr("the audit log can be written again"));
   EXPECT_EQ(split_lines(audit_text()).size(), 1U);
 }
 

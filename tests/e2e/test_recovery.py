@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import msgspec
 import pytest
+import yaml
 
 from osml.lab.trials.children import wait_until
 from osml.lab.trials.records import Record, RecordReader
@@ -53,6 +54,11 @@ def test_the_agent_carries_on_when_the_server_is_killed_and_restarted(exact_benc
     agent.stop()
     assert agent.exit_code == 0
     assert steady_state(bench.directory) == found
+    state_dir = Path(yaml.safe_load(bench.config.read_text())["state_dir"])
+    last = json.loads((state_dir / "audit.jsonl").read_text().splitlines()[-1])
+    assert (last["policy"], last["status"]) == ("restore", "applied")
+    assert last["changes"]
+    assert [reason["text"] for reason in last["reasons"]] == ["the agent stops"]
 
 
 def decision_of(record: Record, seq: int) -> bytes:

@@ -321,7 +321,7 @@ Status Daemon::replace_session(const Config& config) {
   if (!options_->dry_run && !same_machine(old, config)) {
     // The new configuration does not know how to undo what was done under the old one.
     spdlog::info("roots, cpu, state_dir or bandwidth.curve changed: the agent restores all settings first");
-    if (const Status restored = session_->restore(); !restored) {
+    if (const Status restored = session_->restore("the reload changes what the agent manages with"); !restored) {
       spdlog::error("the restore before the reload failed: {}", restored.error().message);
     }
   }

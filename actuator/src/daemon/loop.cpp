@@ -332,7 +332,10 @@ void Loop::record(const Decision& decision, const Outcome& outcome, const std::v
                   const std::vector<Assignment>& after, double now_s) {
   if (dry_run_) return;
   const Status recorded = audit_->record(now_s, decision, outcome, before, after, report_.absent);
-  if (!recorded) spdlog::warn("the audit log cannot be written: {}", recorded.error().message);
+  const std::string error = recorded ? "" : recorded.error().message;
+  if (!error.empty() && error != audit_error_) spdlog::warn("the audit log cannot be written: {}", error);
+  if (error.empty() && !audit_error_.empty()) spdlog::info("the audit log can be written again");
+  audit_error_ = error;
 }
 
 void Loop::tell(const Decision& decision, const Outcome& outcome, const std::vector<Assignment>& before,
@@ -407,7 +410,7 @@ bool Loop::fall_back(double now_s, bool first) {
   }
   if (first && even) spdlog::warn("fallback even: every service gets an equal share");
   if (first && !even) spdlog::warn("fallback release: the agent restores the settings from before its first change");
-  const bool in_force = even ? share_evenly(now_s) : release();
+  const bool in_force = even ? share_evenly(now_s) : release(now_s);
   if (first && !in_force) spdlog::warn("the fallback is not in force; the agent tries again in each interval");
   if (!first && in_force) spdlog::info("the fallback is in force");
   return in_force;
@@ -432,15 +435,34 @@ bool Loop::stays_even(double now_s) {
   return same || share_evenly(now_s);
 }
 
-bool Loop::release() {
-  const Status restored = machine_->restore();
+bool Loop::release(double now_s) {
+  const Status restored = restore("release", "the server does not answer, so all settings are put back", now_s);
   memory_.partition.reset();
-  assignments_ = read_back();  // nothing is throttled by the decision before
   const std::string error = restored ? "" : restored.error().message;
   if (!restored) report_.count(KernelWork::Restore);
   if (!error.empty() && error != release_error_) spdlog::error("fallback release failed: {}", error);
   release_error_ = error;
   return restored.ok();
+}
+
+Status Loop::restore(const std::string& policy, const std::string& why, double now_s) {
+  const std::vector<Assignment> before = read_back();
+  const double start_s = monotonic_s();
+  Status restored = machine_->restore();
+  constexpr double ms_per_s = 1000;
+  const double lasted_ms = (monotonic_s() - start_s) * ms_per_s;
+  assignments_ = read_back();  // nothing is throttled by the decision before
+  const std::string error = restored ? "" : restored.error().message;
+  // A restore that fails is tried again in each interval: the same again is no news.
+  if (assignments_ != before || error != restore_error_) {
+    Decision own;
+    own.policy = policy;
+    own.reasons.push_back({why, std::nullopt});
+    const Outcome outcome{own.seq, restored ? OutcomeStatus::Applied : OutcomeStatus::Failed, error, lasted_ms};
+    record(own, outcome, before, assignments_, now_s);
+  }
+  restore_error_ = error;
+  return restored;
 }
 
 }  // namespace osml

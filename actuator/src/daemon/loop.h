@@ -50,6 +50,9 @@ class Loop {
   // after it: what is counted until then belongs to the interval.
   void begin();
   void turn(double now_s);
+  // All settings as they were before the agent's first change; the audit log says what that changed. `policy` and `why`
+  // are the words of its line.
+  Status restore(const std::string& policy, const std::string& why, double now_s);
   // Read the sensors without a turn: a counter needs two readings before it says anything.
   void prime(double now_s);
   // Wall time that the server took in the last turn; none where it was not asked.
@@ -88,7 +91,7 @@ class Loop {
   bool fall_back(double now_s, bool first);
   bool share_evenly(double now_s);
   bool stays_even(double now_s);
-  bool release();
+  bool release(double now_s);
   std::vector<Assignment> read_back();
   std::vector<Assignment> in_force();
   void suppose(const Decision& decision, const std::vector<Assignment>& before);
@@ -113,6 +116,8 @@ class Loop {
   bool minimums_told_ = false;
   std::string undone_;         // why the last decision was not applied, as told last
   std::string release_error_;  // as told last
+  std::string restore_error_;  // as recorded last
+  std::string audit_error_;    // as told last
   TurnReport report_;
 };
 

@@ -234,8 +234,8 @@ double Session::poll_interval_s() const {
   return std::max(shortest_s, config_.bandwidth.period_ms / ms_per_s / polls_a_period / config_.time_scale);
 }
 
-Status Session::restore() {
-  Status restored = actuator_.restore();
+Status Session::restore(const std::string& why) {
+  Status restored = loop_.restore("restore", why, clock_.now_s());
   tell_plugin();
   return restored;
 }
@@ -247,7 +247,7 @@ Status Session::close() {
     spdlog::info("on_exit leave: the allocation stays as it is");
     return done();
   }
-  Status restored = restore();
+  Status restored = restore("the agent stops");
   if (restored) spdlog::info("on_exit restore: the agent restored the settings from before its first change");
   return restored;
 }

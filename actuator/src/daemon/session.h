@@ -70,8 +70,8 @@ class Session {
   std::unique_ptr<ExperienceOutbox> give_up_outbox() { return std::move(outbox_); }
   // Goes on where the session before a reload ended; `wanted`: same node, same server.
   void follow(std::unique_ptr<ExperienceOutbox> before, bool wanted);
-  // What was set is put back, and the plugin hears of it.
-  Status restore();
+  // What was set is put back, and the plugin hears of it. `why` goes into the audit log.
+  Status restore(const std::string& why);
   // Obeys on_exit.
   Status close();
 
