@@ -9,7 +9,6 @@
 
 #include <cerrno>
 #include <optional>
-#include <string_view>
 
 #include "base/number.h"
 #include "base/unix_socket.h"
@@ -72,9 +71,24 @@ Result<Fd> listen_udp(const std::string& where) {
   return fd;
 }
 
+Error file_error(int number, const std::string& what) {
+  Error error = errno_error(number, what);
+  if (number != ENOSPC && number != EDQUOT) return error;
+  error.message += "; make room on the disk";
+  error.kind = ErrorKind::Gone;
+  return error;
+}
+
 Result<Fd> open_to_append(const fs::path& path) {
-  Fd fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, file_mode));
-  if (!fd.valid()) return errno_error(errno, "cannot open " + path.string());
+  Fd fd(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, file_mode));
+  if (!fd.valid()) return file_error(errno, "cannot open " + path.string());
+  // A machine that lost its power may have left half a line: the next one shall not be part of it.
+  struct stat there {};
+  char last = '\n';
+  if (::fstat(fd.get(), &there) == 0 && there.st_size > 0 && ::pread(fd.get(), &last, 1, there.st_size - 1) == 1 &&
+      last != '\n' && ::write(fd.get(), "\n", 1) != 1) {
+    return file_error(errno, "cannot write " + path.string());
+  }
   return fd;
 }
 
@@ -144,13 +158,17 @@ Status Outlet::append(const std::string& line) {
     fd_ = std::move(*fresh);
   }
   const std::string text = line + "\n";
-  for (std::string_view rest = text; !rest.empty();) {
-    const ssize_t written = ::write(fd_.get(), rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno_error(errno, "cannot write " + path_.string());
-    rest.remove_prefix(static_cast<std::size_t>(written));
+  ssize_t written = -1;
+  do {
+    written = ::write(fd_.get(), text.data(), text.size());
+  } while (written < 0 && errno == EINTR);
+  if (written == static_cast<ssize_t>(text.size())) return done();
+  const int number = written < 0 ? errno : ENOSPC;
+  // The next line shall not be part of half a line. From the end as it is now: somebody may have emptied the file.
+  if (const off_t end = ::lseek(fd_.get(), 0, SEEK_END); written > 0 && end >= written) {
+    (void)!::ftruncate(fd_.get(), end - written);
   }
-  return done();
+  return file_error(number, "cannot write " + path_.string());
 }
 
 Status Outlet::send(const std::string& line) {

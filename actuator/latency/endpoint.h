@@ -20,7 +20,7 @@ class Outlet {
  public:
   // "unix:PATH": the agent's datagram socket. "file:PATH": lines are appended, to a new file where that was moved away.
   static Result<Outlet> open(const std::string& endpoint);
-  // Never waits. Gone, with what to do, where a socket takes nothing: it may do so later.
+  // Never waits. Gone, with what to do, where a socket takes nothing or a disk is full: they may do so later.
   Status send(const std::string& line);
 
  private:

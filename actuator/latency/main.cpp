@@ -150,7 +150,7 @@ int run(int argc, char** argv) {
                  "be there")
       ->allow_extra_args(false);
   app.add_option("--interval-s", options.interval_s, "Seconds between two lines")
-      ->check(CLI::Range(0.1, 60.0))
+      ->check(CLI::Range(0.05, 3600.0))  // as interval_s of the agent
       ->capture_default_str();
   try {
     app.parse(argc, argv);

@@ -209,3 +209,16 @@ def test_wrong_options_are_one_sentence(agent: Path, options: list[str], words: 
     assert done.returncode == 2
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("interval_s", "accepted"), [("0.04", False), ("0.05", True), ("3600", True), ("3601", False)])
+def test_the_interval_may_be_any_that_the_agent_may_have(
+    children: Children, agent: Path, tmp_path: Path, interval_s: str, accepted: bool
+) -> None:
+    binary = agent.parent / "latency" / "osml-latency"
+    options = ["--listen", f"unix:{tmp_path / 'log.sock'}", "--to", f"unix:{tmp_path / 'web.sock'}"]
+    child = children.start("latency", [str(binary), *options, "--interval-s", interval_s])
+    wait_until(lambda: (tmp_path / "log.sock").exists() or not child.running, "osml-latency", [], timeout_s=30)
+    assert child.running == accepted, child.log.read_text()
+    children.stop(child)
+    assert child.exit_code == (0 if accepted else 2)

@@ -42,6 +42,25 @@ TEST(OutletTest, HalfALineIsNotTakenForAWholeOne) {
   (void)::setrlimit(RLIMIT_FSIZE, &before);
   (void)std::signal(SIGXFSZ, handler);
   EXPECT_FALSE(sent);
+  EXPECT_EQ(sent.error().kind, ErrorKind::Gone) << "there may be room later";
+  EXPECT_THAT(sent.error().message, testing::HasSubstr("make room on the disk"));
+  ASSERT_TRUE(outlet->send("2"));
+  EXPECT_EQ(tree.text("t.jsonl"), "2");
+}
+
+TEST(OutletTest, AFullDiskIsTriedAgain) {
+  auto outlet = Outlet::open("file:/dev/full");
+  ASSERT_TRUE(outlet) << outlet.error().message;
+  EXPECT_EQ(outlet->send("1").error().kind, ErrorKind::Gone);
+}
+
+TEST(OutletTest, ALineBeginsBehindHalfALineThatACrashLeft) {
+  const ScratchTree tree;
+  tree.write("t.jsonl", "1\n{\"p9");
+  auto outlet = Outlet::open("file:" + (tree / "t.jsonl").string());
+  ASSERT_TRUE(outlet) << outlet.error().message;
+  ASSERT_TRUE(outlet->send("2"));
+  EXPECT_EQ(tree.text("t.jsonl"), "1\n{\"p9\n2");
 }
 
 TEST(OutletTest, ASocketThatTakesNothingSaysWhatToDo) {

@@ -49,6 +49,11 @@ TEST(RequestText, OnlyAWordOfTheLogIsTheKey) {
   EXPECT_THAT(latencies("osml= osml=1", {}), IsEmpty());  // the first one counts, and it is empty
 }
 
+// The documentation says so: behind it may be what clients choose.
+TEST(RequestText, TheFirstOfTwoKeysCounts) {
+  EXPECT_THAT(latencies("osml=2.500 \"GET /?q=a,osml=0.001 HTTP/1.1\" 200", {}), ElementsAre(2500.0));
+}
+
 TEST(RequestText, WhatIsNoLatencyIsNone) {
   for (const char* number : {"-1", "nan", "inf", "-", "", "1e9", "0.012x", "0x10"}) {
     EXPECT_THAT(latencies(std::string("osml=") + number, {}), IsEmpty()) << number;
