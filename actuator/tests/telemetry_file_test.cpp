@@ -79,6 +79,18 @@ TEST_F(TelemetryFileTest, LinesOfOneIntervalAreCombined) {
   EXPECT_EQ(reading->sample.counters.work_rate, 3.0);
 }
 
+TEST_F(TelemetryFileTest, ALineOfNoSamplesKeepsItsMean) {
+  tree_.write("t.jsonl", "{}\n");
+  (void)next();
+  tree_.append("t.jsonl", "{\"mean_ms\": 3, \"p99_ms\": 9, \"samples\": 0}\n");
+  EXPECT_EQ(next()->sample.latency.mean_ms, 3.0);
+  EXPECT_EQ(next()->sample.latency.mean_ms, 3.0) << "no new line";
+  tree_.append("t.jsonl", "{\"mean_ms\": 3, \"samples\": 0}\n{\"mean_ms\": 5, \"samples\": 0}\n");
+  EXPECT_EQ(next()->sample.latency.mean_ms, 4.0);
+  tree_.append("t.jsonl", "{\"mean_ms\": 3, \"samples\": 0}\n{\"mean_ms\": 7, \"samples\": 2}\n");
+  EXPECT_EQ(next()->sample.latency.mean_ms, 7.0);
+}
+
 TEST_F(TelemetryFileTest, AmountsAreOfTheLinesOfOneInterval) {
   tree_.write("t.jsonl", "{}\n");
   (void)next();

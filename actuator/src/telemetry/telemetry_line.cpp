@@ -35,12 +35,17 @@ constexpr std::array<Amount, 4> amounts = {&Counters::instructions, &Counters::c
 double weight(const TelemetrySample& sample) { return static_cast<double>(sample.latency.samples.value_or(1)); }
 
 std::optional<double> weighted(const std::vector<TelemetrySample>& lines, std::optional<double> Latency::*field) {
+  // Lines that all say 0 samples count alike: what was sent is not lost.
+  const bool none_counts = std::all_of(lines.begin(), lines.end(), [field](const TelemetrySample& line) {
+    return !(line.latency.*field) || weight(line) == 0;
+  });
   double sum = 0;
   double weights = 0;
   for (const TelemetrySample& line : lines) {
     if (!(line.latency.*field)) continue;
-    sum += weight(line) * *(line.latency.*field);
-    weights += weight(line);
+    const double of_line = none_counts ? 1 : weight(line);
+    sum += of_line * *(line.latency.*field);
+    weights += of_line;
   }
   if (weights == 0 || !std::isfinite(sum)) return std::nullopt;
   return sum / weights;
