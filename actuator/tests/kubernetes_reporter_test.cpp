@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
+#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -53,7 +54,7 @@ class ReporterTest : public testing::Test {
   }
   ~ReporterTest() override { spdlog::set_default_logger(before_); }
 
-  void build() { reporter_.emplace(config_, 1.0, 1.0); }
+  void build() { reporter_ = std::make_unique<ClusterReporter>(config_, 1.0, 1.0); }
   Moment now() const { return {now_s_, 1764072000 + now_s_}; }
   // One second of a node whose decisions leave `cpus` to jobs.
   void turn(Standing standing, double cpus = 12) {
@@ -107,7 +108,7 @@ class ReporterTest : public testing::Test {
   std::vector<Request> requests_;
   FakeServer server_{[this](const std::string& request) { return answer_to(request); }};
   KubernetesConfig config_;
-  std::optional<ClusterReporter> reporter_;
+  std::unique_ptr<ClusterReporter> reporter_;
   double now_s_ = 0;
 };
 
@@ -180,6 +181,50 @@ TEST_F(ReporterTest, AStopSaysSoAndTakesTheResourceAway) {
   EXPECT_EQ(status["conditions"][0]["reason"], "AgentStopped");
   EXPECT_EQ(status["conditions"][0]["lastTransitionTime"], kubernetes_time(now().unix_s));
   EXPECT_TRUE(status["capacity"]["osml.dev/batch-millicpu"].is_null());
+}
+
+TEST_F(ReporterTest, AReloadTakesAwayOnlyWhatIsNotToldAnyMore) {
+  build();
+  pass(70, Standing::Met);
+  requests();
+  const auto give_way = [this] {
+    ClusterReporter next(config_, 2.0, 1.0);
+    reporter_->give_way(next, now());
+    return requests();
+  };
+  config_.heartbeat_s = 200;
+  EXPECT_TRUE(give_way().empty());
+  config_.batch_cpu = false;
+  auto seen = give_way();
+  ASSERT_EQ(seen.size(), 1U);
+  EXPECT_FALSE(seen[0].body["status"].contains("conditions"));
+  EXPECT_TRUE(seen[0].body["status"]["capacity"]["osml.dev/batch-millicpu"].is_null());
+  config_.batch_cpu = true;
+  config_.condition = false;
+  seen = give_way();
+  ASSERT_EQ(seen.size(), 1U);
+  EXPECT_FALSE(seen[0].body["status"].contains("capacity"));
+  EXPECT_EQ(seen[0].body["status"]["conditions"][0]["reason"], "AgentStopped");
+  config_.condition = true;
+  config_.node_name = "node-18";
+  seen = give_way();
+  ASSERT_EQ(seen.size(), 1U);
+  EXPECT_EQ(seen[0].line, "PATCH /api/v1/nodes/node-17/status");
+  EXPECT_EQ(seen[0].body["status"]["conditions"][0]["reason"], "AgentStopped");
+}
+
+TEST_F(ReporterTest, AfterAReloadTheConditionChangedWhenItChangedBefore) {
+  build();
+  pass(70, Standing::Met);
+  const json told = requests().back().body["status"]["conditions"][0];
+  const auto before = std::move(reporter_);
+  build();
+  before->give_way(*reporter_, now());
+  pass(70, Standing::Met);
+  const json again = requests().back().body["status"]["conditions"][0];
+  EXPECT_EQ(again["status"], "True");
+  EXPECT_EQ(again["lastTransitionTime"], told["lastTransitionTime"]);
+  EXPECT_NE(again["lastHeartbeatTime"], told["lastHeartbeatTime"]);
 }
 
 struct Fault {

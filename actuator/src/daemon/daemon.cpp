@@ -81,7 +81,8 @@ class Daemon {
   // None where nothing is told, as in a dry run.
   [[nodiscard]] std::unique_ptr<ClusterReporter> make_cluster() const;
   void tell_cluster();
-  void stop_cluster();
+  // `next` goes on after a reload; none: the agent, or what it tells, ends.
+  void stop_cluster(ClusterReporter* next);
   // None where LatencyTargets are not asked for.
   [[nodiscard]] std::unique_ptr<TargetLister> make_lister() const;
   void carry_targets();
@@ -156,9 +157,13 @@ void Daemon::tell_cluster() {
   metrics_.see(cluster_->counts());
 }
 
-void Daemon::stop_cluster() {
+void Daemon::stop_cluster(ClusterReporter* next) {
   if (!cluster_) return;
-  cluster_->stop(moment());
+  if (next != nullptr) {
+    cluster_->give_way(*next, moment());
+  } else {
+    cluster_->stop(moment());
+  }
   metrics_.see(cluster_->counts());
   metrics_.see(ReportCounts{});  // the next one counts from zero
   cluster_.reset();
@@ -167,7 +172,7 @@ void Daemon::stop_cluster() {
 Status Daemon::run() {
   Status ran = manage();
   // Also where it ends by an error: nobody looks after what the cluster was promised.
-  stop_cluster();
+  stop_cluster(nullptr);
   if (session_) publish(false);
   return ran;
 }
@@ -360,8 +365,9 @@ Status Daemon::replace_session(const Config& config) {
   }
   if (Status watched = watch_courier(); !watched) return watched;
   if (now.kubernetes != old.kubernetes || now.interval_s != old.interval_s || now.time_scale != old.time_scale) {
-    stop_cluster();
-    cluster_ = make_cluster();
+    std::unique_ptr<ClusterReporter> next = make_cluster();
+    stop_cluster(next.get());
+    cluster_ = std::move(next);
     if (Status watched = watch_cluster(); !watched) return watched;
   }
   // What was under way is asked again.

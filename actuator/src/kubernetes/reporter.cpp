@@ -134,12 +134,25 @@ void ClusterReporter::complain(Lane& lane, const std::string& what, const ApiAns
 
 void ClusterReporter::stop(const Moment& now) {
   if (server_.busy()) settle(server_.wait(), now);
-  if (!config_.condition && !config_.batch_cpu) return;
+  take_away(config_.condition, config_.batch_cpu, now);
+}
+
+void ClusterReporter::give_way(ClusterReporter& next, const Moment& now) {
+  if (next.config_.url != config_.url || next.config_.node_name != config_.node_name) return stop(now);
+  if (server_.busy()) settle(server_.wait(), now);
+  next.status_ = status_;
+  next.changed_unix_s_ = changed_unix_s_;
+  next.warned_ = warned_;
+  take_away(config_.condition && !next.config_.condition, config_.batch_cpu && !next.config_.batch_cpu, now);
+}
+
+void ClusterReporter::take_away(bool condition, bool resource, const Moment& now) {
+  if (!condition && !resource) return;
   const Condition stopped = stopped_condition();
   turn_to(stopped.status, now.unix_s);
   StatusPatch patch{.condition = std::nullopt, .now_unix_s = now.unix_s, .changed_unix_s = changed_unix_s_, .jobs = {}};
-  if (config_.condition) patch.condition = stopped;
-  if (config_.batch_cpu) patch.jobs = JobsResource{};
+  if (condition) patch.condition = stopped;
+  if (resource) patch.jobs = JobsResource{};
   const Status started = server_.start("PATCH", status_path_, status_body(patch));
   const ApiAnswer answer = started ? server_.wait() : ApiAnswer{ApiResult::Failed, 0, started.error().message};
   ++results_.at(static_cast<std::size_t>(answer.result));

@@ -34,6 +34,9 @@ class ClusterReporter {
   [[nodiscard]] bool under_way() const { return server_.busy(); }
   // The agent goes: says so, and takes the resource away. Waits at most twice kubernetes.timeout_s.
   void stop(const Moment& now);
+  // At a reload, when `next` goes on: of the same node only what it does not tell any more is taken away, and the rest
+  // stands until it tells it anew. Waits as stop() does.
+  void give_way(ClusterReporter& next, const Moment& now);
   [[nodiscard]] ReportCounts counts() const;
 
  private:
@@ -47,6 +50,7 @@ class ClusterReporter {
   void settle_event(const ApiAnswer& answer, const Moment& now);
   void complain(Lane& lane, const std::string& what, const ApiAnswer& answer, const Moment& now) const;
   void turn_to(const std::string& status, double unix_s);
+  void take_away(bool condition, bool resource, const Moment& now);
 
   KubernetesConfig config_;
   double time_scale_;

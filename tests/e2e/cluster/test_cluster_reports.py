@@ -128,6 +128,27 @@ def test_an_agent_that_a_reload_ends_takes_its_promise_back(reporting: Reporting
     assert server.condition["reason"] == "AgentStopped"
 
 
+def test_a_reload_of_the_reports_is_no_stop(reporting: Reporting) -> None:
+    server = reporting.server
+    running = reporting.start()
+    reporting.wait("the condition", lambda: server.condition.get("status") == "True")
+    reporting.wait("the resource", lambda: int(server.node["status"]["capacity"].get(RESOURCE, "0")) > 0)
+    changed = server.condition["lastTransitionTime"]
+    reporting.configure(heartbeat_s=70)
+    os.kill(running.pid, signal.SIGHUP)
+    reporting.wait("the reload", lambda: "the configuration was reloaded" in reporting.log())
+    told = server.condition["lastHeartbeatTime"]
+    assert RESOURCE in server.node["status"]["capacity"]
+    reporting.wait("the next report", lambda: server.condition["lastHeartbeatTime"] != told)
+    assert server.condition["lastTransitionTime"] == changed
+    assert "AgentStopped" not in server.history
+    reporting.configure(batch_cpu="off")
+    os.kill(running.pid, signal.SIGHUP)
+    reporting.wait("the resource to go", lambda: RESOURCE not in server.node["status"]["capacity"])
+    assert "AgentStopped" not in server.history
+    running.stop()
+
+
 def test_targets_that_are_missed_and_met_again_are_events(reporting: Reporting) -> None:
     server = reporting.server
     reporting.set_targets(0.001)
