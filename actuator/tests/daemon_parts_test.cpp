@@ -1,5 +1,6 @@
 // Timer, clock, log files: the parts of the daemon that can be wrong on their own.
 #include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -9,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/clock.h"
@@ -17,6 +19,7 @@
 #include "daemon/session.h"
 #include "daemon/wakeups.h"
 #include "report/json_lines.h"
+#include "report/log.h"
 #include "report/self_usage.h"
 #include "scratch_tree.h"
 
@@ -144,6 +147,22 @@ TEST(AuditTest, ARefusalBehindALineThatWasLostIsWritten) {
   fs::create_directory(tree / "state");
   EXPECT_TRUE(audit.record(3, {}, refused, {}, {}));
   EXPECT_TRUE(fs::exists(tree / "state/audit.jsonl"));
+}
+
+// A label in Latin-1, as an exporter may have it.
+TEST(LogTest, AJsonLineIsJsonWhateverBytesTheMessageHas) {
+  const auto before = spdlog::default_logger();
+  LogConfig config;
+  config.format = "json";
+  testing::internal::CaptureStderr();
+  configure_log(config);
+  spdlog::warn("route=\"/caf\xe9\"\n\t\\ \x01 \xc3\xa9");
+  spdlog::set_default_logger(before);
+  const std::string text = testing::internal::GetCapturedStderr();
+  const auto line = nlohmann::json::parse(text, nullptr, false);
+  ASSERT_TRUE(line.is_object()) << text;
+  EXPECT_EQ(line.at("level"), "warning");
+  EXPECT_EQ(line.at("message"), "route=\"/caf\xef\xbf\xbd\"\n\t\\ \x01 \xc3\xa9");
 }
 
 TEST(JsonLinesTest, DirectoryThatIsNotThereIsAnError) {

@@ -4,8 +4,9 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include <array>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <string_view>
 
 namespace osml {
 
@@ -15,18 +16,10 @@ namespace {
 class JsonMessage : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm& /*time*/, spdlog::memory_buf_t& out) override {
-    for (const char c : message.payload) {
-      if (c == '"' || c == '\\') {
-        out.push_back('\\');
-        out.push_back(c);
-      } else if (static_cast<unsigned char>(c) < 0x20) {
-        constexpr std::array<char, 17> digits{"0123456789abcdef"};
-        const auto code = static_cast<unsigned char>(c);
-        for (const char part : {'\\', 'u', '0', '0', digits.at(code >> 4U), digits.at(code & 15U)}) out.push_back(part);
-      } else {
-        out.push_back(c);
-      }
-    }
+    const std::string_view payload(message.payload.data(), message.payload.size());
+    // Bytes of others that are no UTF-8 become replacement characters.
+    const std::string quoted = nlohmann::json(payload).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    out.append(quoted.data() + 1, quoted.data() + quoted.size() - 1);
   }
   [[nodiscard]] std::unique_ptr<custom_flag_formatter> clone() const override {
     return std::make_unique<JsonMessage>();
