@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import time
@@ -138,6 +139,28 @@ def test_they_go_on_after_the_configuration_was_read_anew(
     totals = [sum(found.values()) for found in counts]
     assert totals == sorted(totals), "what waited was lost"
     assert counts[-1]["dropped"] == 0
+
+
+def test_what_waits_when_a_reload_turns_them_off_is_counted(
+    children: Children, agent: Path, tmp_path: Path, database: Path
+) -> None:
+    bench = start(children, agent, tmp_path, f"sqlite:///{database}")
+    figures, textfile = tmp_path / "stats.jsonl", tmp_path / "osml.prom"
+    bench.change_config(metrics={"textfile": str(textfile)})
+    running = bench.start_agent("--stats", str(figures))
+    wait_for_ticks(figures, running, 5)
+    bench.change_config(server={"url": bench.url, "experiences": "off"})
+    os.kill(running.pid, signal.SIGHUP)
+    wait_until(lambda: stats(figures)[-1]["experiences"] is None, "the reload", [running], timeout_s=30)
+    children.stop(running)
+    before = [line["experiences"] for line in stats(figures) if line["experiences"]][-1]
+    total = {
+        status: float(value)
+        for status, value in re.findall(
+            r'^osml_agent_experiences_total{.*status="(\w+)"} (\S+)$', textfile.read_text(), re.MULTILINE
+        )
+    }
+    assert total["sent"] + total["dropped"] == before["sent"] + before["dropped"] + before["waiting"]
 
 
 def test_an_operator_keeps_them_to_the_node(children: Children, agent: Path, tmp_path: Path, database: Path) -> None:

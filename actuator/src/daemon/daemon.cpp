@@ -357,6 +357,10 @@ Status Daemon::replace_session(const Config& config) {
   session_ = std::move(fresh).value();
   clock_ = session_->clock();
   const Config& now = session_->config();
+  if (outbox && session_->outbox() == nullptr) {
+    outbox->close();  // nobody sends what waits there
+    metrics_.see(old, *sockets_, outbox.get());
+  }
   session_->follow(std::move(outbox), now.node == old.node && now.server.url == old.server.url);
   sockets_->drop_unused();
   if (old.metrics.textfile && old.metrics.textfile != session_->config().metrics.textfile) {

@@ -23,6 +23,9 @@ class ExperienceOutbox {
     if (wanted) collector_.take_over(before.collector_);
   }
 
+  // No experiences are sent any more: what waits is dropped, and counted.
+  void close() { buffer_.close(); }
+
   // The source of decisions that the loop shall ask.
   DecisionSource& source() { return collector_; }
   ExperienceCourier& courier() { return courier_; }
