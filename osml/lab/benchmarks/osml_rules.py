@@ -3,8 +3,9 @@
 python -m osml.lab.benchmarks.osml_rules [--json docs/results/osml-rules.json] [--workers 2] [--without RULE,RULE]
 
 Simulated. Every third mix of osml-302 and of osml-changes, every fourth of osml-jobs, all scripts of osml-arrivals,
-every fifth mix of osml-mismatch, none of the fresh parts; one seed, at most 120 s, with the levers of the agent. Worth is the change of E_S and of missed targets
-where a rule is left out, with the 90 % interval of its mean over the mixes. `--without` leaves some rules out of all.
+every fifth mix of osml-mismatch, none of the fresh parts; one seed, at most 120 s, with the levers of the agent. Worth
+is the change of E_S and of missed targets where a rule is left out, with the 90 % interval of its mean over the mixes.
+`--without` leaves some rules out of all.
 """
 
 from __future__ import annotations
