@@ -43,7 +43,7 @@ def after_return(facts: Facts, proposal: Proposal) -> tuple[dict[str, tuple[int,
         )
     cells = {name: (cell.cores, cell.ways) for name, cell in facts.cells.items()}
     if here and not facts.missed:
-        return cells, returned if cells == good else 0
+        return cells, 0
     if cells == good and any(
         facts.far(name) or facts.tracks[name].missed >= settings.patience for name in facts.alarmed
     ):

@@ -53,7 +53,7 @@ class Settings(Struct, frozen=True):
     - `near`: mean latency over target that a giver is expected to have at most.
     - `room`: share of the target by which a giver has to be nearer to it than the taker.
     - `worse`: E_S by which cells may be worse than sharing everything and are still balanced.
-    - `returns`: times that all return to the cells in which they met their targets, at the same loads.
+    - `returns`: times that all return to the cells in which they met their targets, until they meet them there again.
     - `scarce_ways`: share of its ways that a service keeps at least.
     - `better`: share of the E_S of services without anything from which setting them aside is tried.
     """

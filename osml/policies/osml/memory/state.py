@@ -97,7 +97,8 @@ class OsmlState(Struct, frozen=True):
 
     - `tracks`: the services. `set_aside`: those that use what the others leave.
     - `age`: intervals in the present way to run the node. `scores`: E_S of each way that was tried at these loads.
-    - `good`: the last cells in which all met their targets at these loads; all have returned to them `returned` times.
+    - `good`: the last cells in which all met their targets at these loads; since then all have returned to them
+      `returned` times.
     - `unfamiliar`: in-distribution intervals of services whose predictions are not used yet.
     - `wanted`: the last decision, number `seq`. `refused`: decisions that the agent did not carry out. `undo`: what
       to remember in place of what `wanted` supposes, if it is not carried out. `in_force`: the last partition that is
