@@ -64,3 +64,9 @@ def test_figures_by_part_compare_each_policy_with_osml_on_the_mixes_of_the_part(
     assert found["alone: osml"]["ours"] == pytest.approx(0.2)
     assert found["alone: arq"]["more"][0] == pytest.approx(0.2)
     assert found["beside a job: arq"]["more"][0] == pytest.approx(-0.1)
+
+
+def test_readme_shows_no_row_of_a_figure_that_is_not_there() -> None:
+    cores = described(CORES, rows_of({name: {0} for name in POLICIES}))
+    other = {"rows": [{"of": policy, "ours": 0.5} for policy in POLICIES]}
+    assert "loads change" not in render.headline({CORES.name: cores, **dict.fromkeys(OTHERS, other)})

@@ -13,9 +13,9 @@ from osml.policies.osml.answers.models import Models
 from osml.policies.osml.balance import after_return, go_back, level_with, move_a_unit
 from osml.policies.osml.facts import Facts
 from osml.policies.osml.guard import objection
-from osml.policies.osml.memory.state import CELLS, SHARED
+from osml.policies.osml.memory.state import CELLS, SHARED, Track
 from osml.policies.osml.node import Cell
-from osml.policies.osml.rule import Proposal
+from osml.policies.osml.rules import chosen
 from osml.policies.osml.settings import DEFAULT
 from tests.kit.fake_models import Fake, service
 from tests.kit.osml_facts import facts
@@ -102,11 +102,24 @@ def test_a_wait_grows_with_the_share_of_cpus_in_use() -> None:
     assert level_with(full(used=float("nan")), "b", 12) is None
 
 
-def test_far_above_its_target_units_are_too_slow_and_all_share_but_not_beside_a_job() -> None:
-    assert moved(full(taker=2.5)) is None
+def test_far_above_its_target_units_are_too_slow_and_all_share() -> None:
     assert moved(full(taker=1.9)) is not None
+    assert chosen(full(taker=2.5)).rule == "share"
+
+
+def test_where_sharing_is_no_better_units_move_for_who_is_far_above_its_target() -> None:
     seen = full(taker=2.5)
+    tried = {SHARED: 0.32, CELLS: 0.3}
+    assert chosen(replace_facts(seen, scores=tried)).rule == "balance"
     assert move_a_unit(replace_facts(seen, node=seen.node._replace(be=("job",)))) is not None
+    mosts = {name: Cell(30, 20) for name in seen.node.mosts}
+    assert chosen(replace_facts(seen, node=seen.node._replace(mosts=mosts))).rule == "balance"
+
+
+def test_one_queue_that_grows_is_enough_whoever_is_worst_in_the_mean() -> None:
+    seen = full(taker=1.1, giver=2.5)
+    tracks = {**seen.tracks, "b": replace(seen.tracks["b"], level=0.9, streak=-1)}
+    assert moved(replace_facts(seen, tracks=tracks, alarmed=["a", "b"])) is None
 
 
 GOOD = {"a": (20, 10), "b": (16, 10)}
@@ -139,23 +152,29 @@ def calm(seen: Facts) -> Facts:
 
 def test_cells_are_good_once_all_have_met_their_targets_in_them_for_a_while() -> None:
     seen = calm(full())
-    held = Proposal(dict(seen.cells))
-    assert after_return(seen, held) == ({"a": HALF, "b": HALF}, 0)
+    assert after_return(seen) == ({"a": HALF, "b": HALF}, 0)
     late = replace_facts(seen, tracks={**seen.tracks, "a": replace(seen.tracks["a"], settled=4)})
-    assert after_return(late, held) == ({}, 0)
-    unmeasured = replace_facts(seen, tracks={**seen.tracks, "a": replace(seen.tracks["a"], level=None)})
-    assert after_return(unmeasured, held) == ({}, 0)
+    assert after_return(late) == ({}, 0)
+    hangs = replace_facts(seen, services={**seen.services, "a": service("a", None)})
+    assert after_return(hangs) == ({}, 0)
     unknown = replace_facts(seen, observation=replace(seen.observation, partition=None))
-    assert after_return(unknown, held) == ({}, 0)
+    assert after_return(unknown) == ({}, 0)
 
 
 def test_returns_are_counted_and_cells_that_fail_for_long_or_by_far_are_forgotten() -> None:
-    seen = after_good(full())
-    back = go_back(seen)
-    assert back is not None
-    assert after_return(seen, back) == (GOOD, 1)
-    assert after_return(replace_facts(seen, changed=True), back) == ({}, 0)
-    in_them = replace_facts(seen, cells={name: Cell(*cell) for name, cell in GOOD.items()})
-    assert after_return(in_them, Proposal({})) == (GOOD, 0)
-    long = {**seen.tracks, "a": replace(seen.tracks["a"], streak=-DEFAULT.patience)}
-    assert after_return(replace_facts(in_them, tracks=long), Proposal({})) == ({}, 0)
+    seen = after_good(full(taker=2.5))
+    assert after_return(seen) == (GOOD, 0)
+    assert after_return(replace_facts(seen, changed=True)) == ({}, 0)
+    seen = replace_facts(seen, cells={name: Cell(*cell) for name, cell in GOOD.items()})
+    arrived, long = replace(seen.tracks["a"], settled=0), replace(seen.tracks["a"], streak=-20, settled=4)
+
+    def after(track: Track, **more: Any) -> object:
+        return after_return(replace_facts(seen, tracks={**seen.tracks, "a": track}, **more))
+
+    assert after(arrived) == (GOOD, 1)  # what is above the target is a queue of before
+    assert after(seen.tracks["a"]) == ({}, 0)
+    slight = {"services": {**seen.services, "a": service("a", 1.3)}}
+    assert after(long, **slight) == (GOOD, 0)  # most of that was in other cells
+    assert after(replace(long, settled=5), **slight) == ({}, 0)
+    blind = {"observation": replace(seen.observation, partition=None)}
+    assert after(replace(long, settled=5), **slight, **blind) == (GOOD, 0)

@@ -220,3 +220,18 @@ def test_who_uses_all_of_its_cpus_is_not_given_ways_alone(used: float, gets: boo
     tracks = {**seen.tracks, "a": replace(seen.tracks["a"], settled=5, streak=-3)}
     found = more_for_missed(replace_facts(seen, tracks=tracks, missed=["a"], alarmed=["a"]))
     assert (found is not None and found.cells["a"].ways > 2) is gets
+
+
+def test_a_busy_service_takes_no_ways_from_another_that_misses_its_target() -> None:
+    def of(name: str, ratio: float, used: float) -> Service:
+        return service(name, ratio, counters=Counters(cpu_usage_cores=used))
+
+    cells = {"a": (4, 2), "b": (28, 10), "c": (4, 2)}
+    seen = facts(of("a", 1.5, 4.0), of("b", 0.95, 27.0), of("c", 1.5, 2.0), cells=cells)
+    tracks = {name: replace(one, settled=5, streak=-3) for name, one in seen.tracks.items()}
+    found = more_for_missed(replace_facts(seen, tracks=tracks, missed=["a", "c"], alarmed=["a", "c"]))
+    assert found is not None
+    assert found.cells["a"] == (4, 2)
+    assert found.cells["c"] == (4, 3)
+    assert found.tracks["a"].correction == tracks["a"].correction
+    assert found.tracks["c"].correction != tracks["c"].correction

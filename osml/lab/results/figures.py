@@ -267,8 +267,9 @@ FIGURES = (
     Figure("osml-changes-missed", "Missed targets where loads change", "share of intervals and services",
            "changes", _by_part("target_missed_share"), "no paper",
            "Loads change by steps, ramps and bursts. Any amount over the target counts, infeasible moments too. "
-           "30 mixes each: alone, beside a job, and on machines for which `osml` has no model of their own, half of "
-           "them beside a job. No rule of `osml` was chosen with these mixes."),
+           "30 mixes each: alone, beside a job, and on five other machines, half of these beside a job. `osml` has "
+           "models of its own for two of the five, and its formula decides on two. No rule of `osml` was chosen with "
+           "these mixes."),
     Figure("osml-changes-entropy", "System entropy E_S where loads change", "E_S, 0 to 1", "changes",
            _by_part("e_s"), "no paper", "The same runs. Lower is better."),
     Figure("osml-changes-cores", "Logical CPUs in use where loads change", "logical CPUs", "changes",

@@ -1,7 +1,7 @@
 """Rules for services of which one misses its target while others have room that no prediction tells of.
 
 Needs are predicted with bounds, so on a full node nobody seems to have anything to spare. Latencies tell more: a unit
-at a time moves from whoever has most room, as in PARTIES (section 3.4). Nobody returns to a cell that was too small.
+at a time moves from whoever has most room, as in PARTIES (section 3.4), and not into a cell that was too small for it.
 """
 
 from __future__ import annotations
@@ -26,45 +26,53 @@ def go_back(facts: Facts) -> Proposal | None:
     return Proposal(cells, changes(facts, cells), past_cliff=True)
 
 
-def after_return(facts: Facts, proposal: Proposal) -> tuple[dict[str, tuple[int, int]], int]:
-    """The cells to return to after this decision, and how often all have returned to them.
+def after_return(facts: Facts) -> tuple[dict[str, tuple[int, int]], int]:
+    """The cells to return to after this interval, and how often all have returned to them.
 
     None at other loads, and none after all, where somebody is far above its target in them, or misses it for long.
     """
-    good, returned, settings = facts.before.good, facts.before.returned, facts.settings
+    good, returned = facts.before.good, facts.before.returned
     if facts.changed:
         return {}, 0
     if facts.observation.partition is None or facts.way != CELLS:
-        here = False
-    else:
-        here = all(
-            track.settled >= settings.later and track.level is not None and track.level <= 1.0
-            for track in facts.tracks.values()
-        )
+        return good, returned
     cells = {name: (cell.cores, cell.ways) for name, cell in facts.cells.items()}
-    if here and not facts.missed:
+    if not facts.missed and all(_holds(facts, name) for name in cells):
         return cells, 0
-    if cells == good and any(
-        facts.far(name) or facts.tracks[name].missed >= settings.patience for name in facts.alarmed
-    ):
+    if cells != good:
+        return good, returned
+    if any(_fails(facts, name) for name in facts.alarmed):
         return {}, 0
-    goes_back = bool(good) and cells != good and proposal.cells == good
-    return good, returned + goes_back
+    arrived = any(track.settled == 0 for track in facts.tracks.values())
+    return good, returned + arrived
+
+
+def _holds(facts: Facts, name: str) -> bool:
+    """Whether a service has met its target in its cell for a while, as far as noise lets one tell."""
+    track, measured = facts.tracks[name], facts.services[name].slack is not None
+    return measured and track.settled >= facts.settings.later and track.level is not None and track.level <= 1.0
+
+
+def _fails(facts: Facts, name: str) -> bool:
+    """Whether a service has missed its target in its cell for so long, or by so much, that the cell is too small."""
+    track, settings = facts.tracks[name], facts.settings
+    is_far = facts.far(name) and track.settled >= settings.settle
+    return is_far or min(track.missed, track.settled) >= settings.patience
 
 
 def move_a_unit(facts: Facts) -> Proposal | None:
     """A unit of what it lacks most for the service furthest above its target, from the one with most room.
 
-    Where all have a cell, and sharing everything was not much better. Where somebody is far above its target, a queue
-    grows faster than units move: without jobs, all share then.
+    Where all have a cell, and sharing everything was not much better. Not where all had better share, because somebody
+    is far above its target, no job is there, and sharing is untried or the best.
     """
     scores = facts.scores
     good = scores.get(CELLS, 0.0) <= scores.get(SHARED, 1.0) + facts.settings.worse
     if facts.way != CELLS or not facts.alarmed or not good:
         return None
-    level, taker = max((facts.tracks[name].level or 0.0, name) for name in facts.alarmed)
-    if facts.far(taker) and not facts.node.be:
+    if _had_better_share(facts):
         return None
+    level, taker = max((facts.tracks[name].level or 0.0, name) for name in facts.alarmed)
     others = [name for name in facts.cells if name not in facts.missed and facts.meets(name)]
     with_room = sorted(others, key=lambda name: (_level(facts, name), name))
     for resource in _lacking(facts, taker):
@@ -78,6 +86,13 @@ def move_a_unit(facts: Facts) -> Proposal | None:
                 cells = facts.cells | {giver: left, taker: got}
                 return Proposal(cells, changes(facts, cells), facts.set_aside, past_cliff=True)
     return None
+
+
+def _had_better_share(facts: Facts) -> bool:
+    """Whether a queue grows faster than units move, and sharing everything may drain it."""
+    scores, possible = facts.scores, facts.node.may_share and not facts.node.be
+    best = SHARED not in scores or scores[SHARED] <= min(scores.values())
+    return possible and best and any(facts.far(name) for name in facts.alarmed)
 
 
 def _level(facts: Facts, name: str) -> float:

@@ -146,12 +146,13 @@ class Facts:
         return units + int(share * cell.cores)
 
     def in_window(self, name: str) -> bool:
-        """Whether a service keeps what it has, because its load fell a short while ago, and no job could use it.
+        """Whether a service gives nothing up, because its load fell a short while ago, and nobody could use it.
 
         A load that was there often comes back; autoscalers call this a stabilization window.
         """
         fell_s, now_s = self.tracks[name].fell_s, self.observation.time_s
-        return fell_s is not None and not self.node.be and 0 <= now_s - fell_s < self.settings.window_s
+        needed = self.node.be or self.set_aside
+        return fell_s is not None and not needed and 0 <= now_s - fell_s < self.settings.window_s
 
     def has_met(self, name: str) -> bool:
         """Whether a service has met its target in the present cell for as long as the rule `less-ahead` waits."""
@@ -265,10 +266,10 @@ def _with_past(track: Track, before: Track | None, service: Service, cell: Cell 
 
 
 def _has_fallen(before: Track | None, now: Track, settings: Settings) -> bool:
-    """Whether a load that is another one now was more before, for longer than a queue of the start takes to drain."""
-    if before is None or before.rate is None or now.rate is None:
+    """Whether a load that is another one now was more before; what drains from a queue of the start is no load."""
+    if before is None or before.rate is None or now.rate is None or before.target_ms != now.target_ms:
         return False
-    return before.count >= settings.patience and now.rate < before.rate
+    return before.past.latencies >= settings.patience and now.rate < before.rate
 
 
 def _not_below(correction: Correction) -> Correction:

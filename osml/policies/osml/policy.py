@@ -181,7 +181,7 @@ def _remembered(
     kept = proposal.partition is not None
     again = kept and facts.observation.partition is None
     set_aside = facts.set_aside if kept else list(proposal.set_aside)
-    good, returned = after_return(facts, proposal)
+    good, returned = after_return(facts)
     same = len(proposal.cells) == len(facts.cells) and bool(set_aside) == bool(facts.set_aside)
     return replace(
         facts.before,

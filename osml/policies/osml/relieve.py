@@ -30,14 +30,16 @@ def more_for_missed(facts: Facts) -> Proposal | None:
     for name in names:
         steps[name], tracks[name] = _step_up(facts, name, actions)
     # More of both, or of the one that others can spare: cores and ways stand for each other (PARTIES, 3.4.3).
+    # Cache alone helps nobody who uses nearly all of its CPUs.
+    busy = [name for name in names if least_for_use(facts, name) > facts.cells[name].cores]
     ways_only = {n: facts.node.bounded(n, facts.cells[n].cores, step.ways) for n, step in steps.items()}
+    ways_only |= {name: facts.cells[name] for name in busy}
     cores_only = {n: facts.node.bounded(n, step.cores, facts.cells[n].ways) for n, step in steps.items()}
-    # No cache helps who uses all of its CPUs.
-    busy = any(least_for_use(facts, name) > facts.cells[name].cores for name in names)
-    for more in (steps, cores_only) if busy else (steps, cores_only, ways_only):
+    for more in (steps, cores_only, ways_only):
         cells = _given(facts, more)
         if cells is not None and any(facts.cells[name].below(cells[name]) for name in names):
             cells = _lent(facts, names, cells)
+            tracks |= {name: facts.tracks[name] for name in busy if more is ways_only}
             return Proposal(cells, changes(facts, cells, actions), facts.set_aside, tracks, actions=actions)
     return None
 

@@ -43,7 +43,7 @@ class Settings(Struct, frozen=True):
     - `close`: mean latency over target above which a service gives nothing, and below which it may go below its need, a
       unit at a time.
     - `full`: share of its CPUs that a service may use after a step down.
-    - `window_s`: seconds after its load fell in which nothing is taken from a service, where no job could use it.
+    - `window_s`: seconds after its load fell in which a service keeps what it has, where nobody needs it.
     - `safe`, `safe_after`: log(latency over target) that a smaller cell has at most in nineteen of twenty cases, and
       intervals in the present one with the target met before it is taken.
     - `reach`: units that Model-C' moves at most, and as many more as this share of the cell.

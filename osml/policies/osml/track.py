@@ -32,7 +32,8 @@ def after_interval(
         relaxed = track is not None and (track.target_ms or 0.0) < (service.target_ms or 0.0)
         kept = Correction() if track is None or relaxed else track.correction
         needs = answer.oaa, answer.oaa_upper, answer.upper
-        fresh = Track(*needs, 1, cell is not None, service.target_ms, rate, cell, correction=kept)
+        fell_s = None if track is None else track.fell_s
+        fresh = Track(*needs, 1, cell is not None, service.target_ms, rate, cell, correction=kept, fell_s=fell_s)
         return _measured(fresh, service, cell), track is not None
     now = _measured(track, service, cell)
     if service.slack is None:
