@@ -142,6 +142,8 @@ def test_nobody_returns_without_a_miss_at_other_loads_for_ever_or_to_where_all_a
     assert go_back(replace_facts(after_good(seen), changed=True)) is None
     assert go_back(after_good(seen, returned=DEFAULT.returns)) is None
     assert go_back(replace_facts(seen, before=replace(seen.before, good={"a": HALF, "b": HALF}))) is None
+    assert go_back(replace_facts(seen, before=replace(seen.before, good={"a": (17, 10), "b": (19, 10)}))) is None
+    assert go_back(replace_facts(after_good(seen), cells={})) is not None  # all share
     assert go_back(replace_facts(seen, before=replace(seen.before, good={"a": HALF, "gone": HALF}))) is None
 
 

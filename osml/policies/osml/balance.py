@@ -18,12 +18,16 @@ from osml.policies.osml.rule import Proposal, changes
 
 
 def go_back(facts: Facts) -> Proposal | None:
-    """The cells in which all met their targets at these loads, where somebody misses its own in other cells."""
+    """The cells in which all met their targets at these loads, where somebody misses its own in other cells.
+
+    Not where all who miss theirs have as much of everything now.
+    """
     cells = {name: Cell(*cell) for name, cell in facts.before.good.items()}
     tried = facts.changed or facts.before.returned >= facts.settings.returns
-    if tried or not facts.alarmed or cells.keys() != facts.services.keys() or cells == facts.cells:
+    if tried or cells.keys() != facts.services.keys():
         return None
-    return Proposal(cells, changes(facts, cells), past_cliff=True)
+    helps = any(name not in facts.cells or facts.cells[name].below(cells[name]) for name in facts.alarmed)
+    return Proposal(cells, changes(facts, cells), past_cliff=True) if helps else None
 
 
 def after_return(facts: Facts) -> tuple[dict[str, tuple[int, int]], int]:
