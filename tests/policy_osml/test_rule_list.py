@@ -108,9 +108,9 @@ def test_every_rule_that_asks_no_corrector_proposes_something(monkeypatch: pytes
     for seed in range(30):
         rng = random.Random(seed)
         run = Run(Osml(needs(rate_10=3.0, rate_50=9.0, rate_90=18.0)))
-        jobs = [job()] if seed % 2 else []
-        for _ in range(8):
-            rates = [rng.choice((10.0, 50.0, 90.0)) for _ in "abc"]
+        jobs, rates = [job()] if seed % 2 else [], [10.0]
+        for part in range(16):
+            rates = [rng.choice((10.0, 50.0, 90.0)) for _ in "abc"] if part % 2 == 0 else rates
             levels = (0.3, 0.6) if rng.random() < 0.3 else (0.3, 0.6, 0.95, 1.2, 3.0)
             for _ in range(12):
                 ratios = [rng.choice(levels) for _ in "abc"]
