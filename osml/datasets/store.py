@@ -66,7 +66,9 @@ def trace_files(
 
 
 def labels_file(dataset: Path, traces: Path, labels: str = LABELS) -> Path:
-    """Where the labels of a trace file are."""
+    """Where the labels of a trace file are. InputError where that is the trace file itself: labels would replace it."""
+    if labels == TRACES:
+        raise InputError(f"the folder of labels is '{labels}', expected another one than that of the traces")
     return dataset / labels / traces.relative_to(dataset / TRACES)
 
 

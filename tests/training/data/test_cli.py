@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from osml.base.failure import Failure
+from osml.base.failure import Failure, InputError
 from osml.base.whole_file import whole_file
+from osml.datasets.label import label_file
 
 data = pytest.importorskip("osml_training.cli.data.app")
 SMALL = [
@@ -81,6 +82,14 @@ def test_a_column_with_a_unit_in_brackets_is_shown(
     assert all(name in shown for name in ("latency[ms]", "rate[/s]", "a?[2J"))
 
 
+def test_labels_never_replace_the_traces(dataset: Path, traces: Path) -> None:
+    before = traces.read_bytes()
+    assert "--into is 'traces'" in run("label", str(dataset), "--into", "traces", code=2)
+    with pytest.raises(InputError, match="the folder of labels is 'traces', expected another one"):
+        label_file(dataset, traces, labels="traces")
+    assert traces.read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -91,6 +100,7 @@ def test_a_column_with_a_unit_in_brackets_is_shown(
         (["label", "nowhere"], "'nowhere' is not a folder"),
         (["label", "nowhere", "--slowdown", "x"], "--slowdown is 'x'"),
         (["label", "nowhere", "--into", "../x"], "--into is '../x'"),
+        (["label", "nowhere", "--into", "traces"], "--into is 'traces', expected a name that begins with 'labels'"),
         (["validate", "nowhere"], "neither a folder nor a file"),
         (["contribute", "nowhere", "--to", "a", "--server", "b"], "not both"),
         (["import-osml", "nowhere", "out", "--platform", "word"], "unknown platform 'word'"),

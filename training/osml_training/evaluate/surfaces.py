@@ -56,13 +56,16 @@ def read_grids(dataset: Path, platforms: tuple[str, ...] | None = None, labels: 
 
 
 def missed(grids: dict[int, Grid], run: NDArray[np.int64], cores: Floats32, ways: Floats32) -> NDArray[np.bool_]:
-    """Whether the allocation, rounded and kept within the run's grid, misses the target there. Unmeasured: missed."""
+    """Whether the allocation, rounded and kept within the run's grid, misses the target there. Unmeasured: missed.
+
+    Where a machine divides no cache, `ways` are NaN and the grid has one column.
+    """
     out = np.zeros(len(run), np.bool_)
     for number in np.unique(run):
         grid = grids[int(number)]
         at = np.nonzero(run == number)[0]
-        rows = np.clip(np.rint(cores[at] / grid.core_unit), 1, grid.latency_ms.shape[0]).astype(np.int64)
-        columns = np.clip(np.rint(ways[at]), 1, grid.latency_ms.shape[1]).astype(np.int64)
-        latency = grid.latency_ms[rows - 1, columns - 1]
-        out[at] = ~(latency <= grid.target_ms)
+        rows = np.clip(np.rint(np.nan_to_num(cores[at] / grid.core_unit)), 1, grid.latency_ms.shape[0])
+        columns = np.clip(np.rint(np.nan_to_num(ways[at], nan=1.0)), 1, grid.latency_ms.shape[1])
+        latency = grid.latency_ms[rows.astype(np.int64) - 1, columns.astype(np.int64) - 1]
+        out[at] = ~(latency <= grid.target_ms) | np.isnan(cores[at])
     return out

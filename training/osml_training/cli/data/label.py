@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections import Counter
@@ -28,7 +29,7 @@ def label_command(
     ] = "frontier",
     slowdown: Annotated[str, typer.Option(help="Tolerated slowdowns of the B-points.")] = "0.05,0.10,0.15,0.20",
     into: Annotated[
-        str | None, typer.Option(help="Name of the folder in DIR for the labels.", show_default="labels")
+        str | None, typer.Option(help="Folder in DIR for the labels, such as labels-mine.", show_default="labels")
     ] = None,
     against: Annotated[
         Path | None, typer.Option(help="Compare with another folder of labels of the same runs, such as OTHER/labels.")
@@ -44,8 +45,10 @@ def label_command(
     except ValueError:
         raise InputError(f"--slowdown is '{slowdown}', expected shares, separated by commas, such as 0.05") from None
     folder = into or ("labels" if labelling == "frontier" else f"labels-{labelling}")
-    if not folder.replace("-", "").replace("_", "").isalnum():
-        raise InputError(f"--into is '{folder}', expected a name of letters, digits, '-' and '_'")
+    if not re.fullmatch(r"labels[A-Za-z0-9_-]*", folder):
+        raise InputError(
+            f"--into is '{folder}', expected a name that begins with 'labels', of letters, digits, '-' and '_'"
+        )
     files = trace_files(dataset)
     outcomes: Counter[str] = Counter()
     started = time.monotonic()
