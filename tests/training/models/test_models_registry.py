@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 pytest.importorskip("osml_training")
 pytest.importorskip("mlflow")
@@ -17,6 +18,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("torch")
 
 import msgspec
+from osml_training.cli.models.app import app
 from osml_training.export.bundle import write_bundle
 from osml_training.networks import LabelRange, Network, Scaling, initialise
 from osml_training.registry import tracking
@@ -102,6 +104,23 @@ def test_a_training_is_stored_with_curves_table_and_tags(uri: str) -> None:
     curve = client.get_metric_history(run, "loss")
     assert [point.value for point in curve] == [1.0, 0.5, pytest.approx(1 / 3)]
     assert client.get_run(run).data.params["config.variant"] == "masked"
+
+
+def test_registered_models_are_listed_for_people(uri: str, tmp_path: Path) -> None:
+    assert [(row["kind"], row["variant"]) for row in versions(uri)] == [("b2", None)] * 2
+    found = CliRunner().invoke(app, ["list", "--models", str(tmp_path), "--uri", uri], catch_exceptions=False)
+    assert found.exit_code == 0
+    assert found.stdout.count(NAME) == 2
+
+
+def test_the_kind_of_a_version_without_its_tag_is_in_the_name(
+    bundle: tuple[Trained, ModelMetadata, Path], tmp_path: Path
+) -> None:
+    import mlflow
+
+    where = _stored(*bundle[:2], tmp_path)
+    mlflow.MlflowClient(where).delete_model_version_tag(NAME, "1", "kind")
+    assert [row["kind"] for row in versions(where)] == ["b2"]
 
 
 def test_the_signature_names_features_and_refuses_another_width(uri: str) -> None:

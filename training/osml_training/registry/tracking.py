@@ -171,6 +171,7 @@ def store(uri: str, metadata: ModelMetadata, curve: Curve, folder: Path) -> str:
             "commit": metadata.commit,
             "run": run,
             "platform": metadata.platform,
+            "kind": metadata.kind,
             "name": metadata.name,
             "version": metadata.version,
         }

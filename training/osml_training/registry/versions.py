@@ -37,6 +37,8 @@ def versions(uri: str) -> list[dict[str, Any]]:
                         "version": str(found.version),
                         "aliases": sorted(aliases.get(str(found.version), [])),
                         "platform": found.tags.get("platform"),
+                        "kind": found.tags.get("kind") or _kind_in(model.name),
+                        "variant": None,
                         "sha256": None,
                         "dataset_fingerprint": found.tags.get("dataset_fingerprint"),
                         "metrics": _metrics(client, found.tags.get("run")),
@@ -44,6 +46,12 @@ def versions(uri: str) -> list[dict[str, Any]]:
                     }
                 )
     return sorted(out, key=lambda row: (row["name"], int(row["version"])))
+
+
+def _kind_in(name: str) -> str | None:
+    """The kind in the name of a registered model, such as osml-KIND-PLATFORM; older versions have no tag of it."""
+    parts = name.split("-", 2)
+    return parts[1] if len(parts) == 3 and parts[0] == "osml" else None
 
 
 def _metrics(client: Any, run: str | None) -> dict[str, float]:

@@ -70,11 +70,14 @@ def _error(model: dict[str, Any]) -> str:
         row = next((r for r in model["metrics"].get("cells", []) if r["by"] == "model"), None)
         return "" if row is None else f"log ratio {row['mae']:.3f}"
     rows = model["metrics"].get("rows") if isinstance(model["metrics"].get("rows"), list) else None
-    if not rows:
+    if not rows:  # of a registered version, whose metrics are single numbers
         return ""
     if model["kind"] == "c":
         row = next((r for r in rows if (r["policy"], r["split"]) == ("model", "seen")), rows[0])
         return f"{row['crossings']:.3g} falls in 10,000"
+    rows = [row for row in rows if row["core_mae"] is not None]  # None: no label, or of B none above 0
+    if not rows:
+        return ""
     row = rows[-1] if rows[-1]["split"] == "seen" else next((r for r in rows if r["split"] != "unseen"), rows[0])
     ways = "" if row["way_mae"] is None else f" / {row['way_mae']:.2f}"
     return f"{row['output']} {row['core_mae']:.2f}{ways}"
