@@ -24,6 +24,7 @@ from osml_training.cli.train import app as train
 from osml_training.evaluate.evaluate import config_of
 from osml_training.evaluate.noise_floor import label_differences, label_noise
 from osml_training.evaluate.published import PAIRS, TABLE_5
+from osml_training.evaluate.surfaces import Grid, missed
 from osml_training.jobs import training
 from osml_training.tables.example_rows import RunLabels
 from osml_training.tables.features import CONTEXT, INPUTS, OUTPUTS
@@ -34,6 +35,7 @@ from osml_training.train.table import load, source_of
 from osml_training.transfer import transfer as transferring
 
 from osml.base.failure import InputError, MachineError
+from osml.datasets.label import label_file
 from osml.predictors import FEATURES, PARAMETERS, find_model, load_predictor, read_metadata
 
 PLATFORM = "e5-2630v4"
@@ -184,6 +186,39 @@ def test_all_runs_of_real_traces_judge_a_model_that_never_saw_them(
     assert {row["split"] for row in found["rows"]} == {"transfer"}
     assert set(found["by_service"]) == {"img-dnn", "moses", "silo"}
     assert (found["simulated"], trained[1]["simulated"]) == (False, True)
+
+
+def _without_ways(sweep: Path, dataset: Path, rewrite: Callable[..., None]) -> Path:
+    """The data set of a machine that divides no cache: neither traces nor labels know ways."""
+    shutil.copytree(sweep, dataset)
+    for file in (dataset / "traces").rglob("*.parquet"):
+        platform = json.loads(pq.ParquetFile(file).schema_arrow.metadata[b"osml.platform"])
+        platform |= {"llc_ways": None, "way_mib": None, "llc_mib": None}
+
+        def forget(columns: dict[str, Any]) -> None:
+            for name in ("ways", "cache_mib", "neighbour_ways", "neighbour_cache_mib"):
+                if name in columns:
+                    columns[name] = [None] * len(columns[name])
+
+        rewrite(file, forget, osml_platform=json.dumps(platform))
+        label_file(dataset, file)
+    return dataset
+
+
+def test_model_b_learns_on_a_machine_without_ways(sweep: Path, rewrite: Callable[..., None], tmp_path: Path) -> None:
+    dataset = _without_ways(sweep, tmp_path / "set", rewrite)
+    found = _run(train.app, "b", str(dataset), "--epochs", "1", "--rows", "3000", "--out", str(tmp_path / "models"))
+    assert all(0 <= row["off_cliff_share"] <= 1 for row in found["rows"])
+    assert found["rows"][-1]["core_mae"] is None  # nobody takes ways there
+    listed = CliRunner().invoke(models.app, ["list", "--models", str(tmp_path / "models")], catch_exceptions=False)
+    assert listed.exit_code == 0
+
+
+def test_without_ways_the_grid_has_one_column() -> None:
+    grid = Grid(np.array([[9.0], [1.0]]), 2.0, 1.0, float("nan"))
+    run, none = np.full(3, 7), np.full(3, np.nan, np.float32)
+    cores = np.array([1.0, 2.0, np.nan], np.float32)
+    assert missed({7: grid}, run, cores, none).tolist() == [True, False, True]
 
 
 def test_transfer_to_a_machine_without_ways_keeps_the_margins_of_the_parent_there(

@@ -34,10 +34,17 @@ def _off_cliff(
     pair = next(pair for pair in PAIRS[model] if pair[0] == output)
     cores, ways = points[:, names.index(pair[1])], points[:, names.index(str(pair[2]))]
     if model == "b":
-        way_mib = np.array([grids[int(run)].way_mib for run in rows.run], np.float32)
         cores = rows.x[:, inputs.index("cores")] - np.maximum(np.rint(cores), 0)
-        ways = rows.x[:, inputs.index("cache_mib")] / way_mib - np.maximum(np.rint(ways), 0)
+        ways = _ways_before(rows, inputs, grids) - np.maximum(np.rint(ways), 0)
     return float(missed(grids, rows.run, cores, ways).mean())
+
+
+def _ways_before(rows: Rows, inputs: tuple[str, ...], grids: dict[int, Grid]) -> Floats32:
+    """Ways that the services have; NaN where the machine divides no cache, or nobody knows the size of a way."""
+    if "ways" in inputs:
+        return rows.x[:, inputs.index("ways")]
+    way_mib = np.array([grids[int(run)].way_mib for run in rows.run], np.float32)
+    return rows.x[:, inputs.index("cache_mib")] / way_mib
 
 
 def table_rows(
