@@ -88,9 +88,10 @@ def _turbo_ghz(platform: Platform) -> float:
     return NAN if limits is None else limits.max / 1000
 
 
-def _smt(platform: Platform) -> float:
+def has_smt(platform: Platform) -> bool | None:
+    """Whether its cores have several hyperthreads; None where nobody knows."""
     groups = platform.siblings
-    return float(max(map(len, groups)) > 1) if groups else NAN
+    return max(map(len, groups)) > 1 if groups else None
 
 
 _OF_PLATFORM: dict[str, Callable[[Platform], float | None]] = {
@@ -100,7 +101,7 @@ _OF_PLATFORM: dict[str, Callable[[Platform], float | None]] = {
     "platform_bandwidth_gbps": attrgetter("bandwidth_gbps"),
     "base_ghz": attrgetter("frequency_ghz"),
     "turbo_ghz": _turbo_ghz,
-    "smt": _smt,
+    "smt": has_smt,
 }
 _MEASURED: dict[str, str] = {
     "bandwidth_gbps": "counters.bandwidth_gbps",

@@ -173,6 +173,16 @@ def freeze_first(network: Network) -> None:
         parameter.requires_grad_(False)
 
 
+def ignore_unmeasured(first: nn.Linear, raw: NDArray[np.float32]) -> None:
+    """Let the first layer ignore the inputs that are NaN in all rows of `raw`, whatever they will be one day.
+
+    Their weights, of value and mask, get no gradient: at zero they stay there, otherwise at a random start.
+    """
+    never = np.isnan(raw).all(axis=0)
+    with torch.no_grad():
+        first.weight[:, torch.from_numpy(np.tile(never, first.in_features // len(never)))] = 0.0
+
+
 def initialise(network: Network, seed: int) -> None:
     """He-normal weights and zero biases, the same for the same seed; the head starts at the labels' mean."""
     generator = torch.Generator().manual_seed(seed)

@@ -97,6 +97,15 @@ def test_agents_record_becomes_cases_with_nulls_for_what_a_vm_hides(tmp_path: Pa
     assert len({row["run"] for row in redis}) == 1
 
 
+def test_a_machine_has_the_hyperthreads_that_the_policies_see(tmp_path: Path) -> None:
+    for siblings in ([], [[0, 2], [1, 3]], [[0], [1], [2], [3]]):
+        platform = msgspec.structs.replace(PLAIN, siblings=siblings)
+        file = record(tmp_path / "r", platform, [1.0])
+        told = live.read_live(file).platform.smt
+        seen = feature_row(observation(0, 1.0, platform), "redis", ["smt"])[0]
+        assert np.array_equal(np.float32(np.nan if told is None else told), seen, equal_nan=True)
+
+
 def test_ways_are_counted_where_the_cache_is_partitioned(tmp_path: Path) -> None:
     live.take_over(tmp_path / "set", [record(tmp_path / "r", RDT, [2.0], mask="7")])
     row = rows_of(tmp_path / "set", "redis")[0]

@@ -139,6 +139,18 @@ def test_the_same_seed_gives_the_same_weights() -> None:
     assert not torch.equal(first["head.weight"], other["head.weight"])
 
 
+def test_a_feature_that_was_never_measured_changes_no_answer() -> None:
+    found = world()
+    how = config(inputs=("cores", "ways", "latency_over_target", "neighbour_ways"), updates=60)
+    net = taught(found, how)
+    asked = torch.from_numpy(found.states[:, [STATE.index(name) for name in how.inputs]])
+    told = asked.clone()
+    told[:, -1] = 0.0
+    assert torch.isnan(asked[:, -1]).all()
+    with torch.no_grad():
+        assert torch.equal(net(told), net(asked))
+
+
 def test_of_several_networks_the_one_that_earns_most_is_first() -> None:
     found, how = world(), config(attempts=3, updates=60, sync=30, seed=5)
     told: list[int] = []

@@ -218,6 +218,35 @@ def test_rows_that_cannot_be_trained_on_are_refused_and_odd_ones_are_named() -> 
         check_rows(rows, CONFIG)
 
 
+def test_an_input_that_no_row_has_is_named_with_what_comes_of_it() -> None:
+    rows = _rows(600)
+    for name in ("ipc", "cores"):
+        rows.x[:, CONFIG.inputs.index(name)] = np.nan
+    told = check_rows(rows, CONFIG)
+    assert "input 'ipc' is missing in all rows, so the model will not use it" in told
+    assert any("'cores' is missing in all rows, so a node that measures it will not use this model" in w for w in told)
+
+
+@pytest.mark.parametrize("hidden_learning_rate", [None, 0.02])
+def test_an_input_that_was_never_measured_changes_no_answer(hidden_learning_rate: float | None) -> None:
+    config = msgspec.structs.replace(CONFIG, epochs=2, hidden_learning_rate=hidden_learning_rate, drop_counters=0.5)
+    rows, never = _rows(), config.inputs.index("ipc")
+    rows.x[:, never] = np.nan
+    network, _ = _fitted(config, rows)
+    asked = torch.from_numpy(rows.x[:50])
+    with torch.no_grad():
+        (expected, spread), *found = [network(_told(asked, never, value)) for value in (float("nan"), 0.0, 1.0)]
+    for points, width in found:
+        assert torch.equal(points, expected)
+        assert torch.equal(width, spread)
+
+
+def _told(x: torch.Tensor, column: int, value: float) -> torch.Tensor:
+    x = x.clone()
+    x[:, column] = value
+    return x
+
+
 def test_margins_for_unknown_services_are_wider_than_their_errors() -> None:
     config = msgspec.structs.replace(CONFIG, service_folds=2, epochs=6)
     margins, errors, _ = unseen_margins(_rows(), _rows(500, 9), config)

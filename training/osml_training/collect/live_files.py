@@ -18,6 +18,7 @@ from osml.datasets.live_columns import SCHEMA as LIVE_SCHEMA
 from osml.datasets.store import FAR, SWEEP, open_parquet
 from osml.domain import Assignment, Latency, Observation, Platform, Service
 from osml.domain.cpu_names import folder_name
+from osml.predictors.features import has_smt
 from osml.predictors.reach import NAN, Reach, reaches, read_back
 
 Row = dict[str, Any]
@@ -141,7 +142,8 @@ def _fingerprint(platform: Platform) -> Fingerprint:
         way_mib=platform.way_mib,
         bandwidth_gbps=platform.bandwidth_gbps,
         memory_gib=platform.memory_gib,
-        base_ghz=platform.frequency_ghz,
+        smt=has_smt(platform),
+        base_ghz=platform.frequency_ghz,  # no turbo_ghz: the limit in frequency_mhz may leave out a boost
         mba=platform.mba is not None,
     )
 

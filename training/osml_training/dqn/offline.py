@@ -26,6 +26,7 @@ from osml_training.dqn.qnet import QNet
 from osml_training.dqn.rewards import costs_of
 from osml_training.dqn.state import STATE
 from osml_training.dqn.transitions import Transitions
+from osml_training.networks import ignore_unmeasured
 from osml_training.train.groups import membership
 from osml_training.train.loop import deterministic, hide
 from osml_training.train.scaling import scaling_by
@@ -61,7 +62,9 @@ def new_qnet(found: Transitions, config: OfflineConfig) -> QNet:
     """An untrained network, scaled for these statuses."""
     raw = found.states[:, [STATE.index(name) for name in config.inputs]]
     scaling = scaling_by(raw, config.inputs, masked=config.masked)
-    return QNet(scaling, hidden=config.hidden, masked=config.masked, seed=config.seed)
+    net = QNet(scaling, hidden=config.hidden, masked=config.masked, seed=config.seed)
+    ignore_unmeasured(net.linears()[0], raw)
+    return net
 
 
 def scaled(net: QNet, found: Transitions, config: OfflineConfig) -> Tensor:

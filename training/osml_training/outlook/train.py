@@ -17,7 +17,7 @@ from osml.base.failure import InputError
 from osml.policies.osml.answers.outlook import SURE
 from osml.predictors import Margin
 from osml.predictors.outlook import OUTLOOK_INPUTS
-from osml_training.networks import LabelRange, Network, Scaling, initialise
+from osml_training.networks import LabelRange, Network, Scaling, ignore_unmeasured, initialise
 from osml_training.outlook.table import Outlooks
 from osml_training.train.conformal import margins_of
 from osml_training.train.loop import predict
@@ -96,6 +96,7 @@ def _fitted(
     torch.manual_seed(config.seed)
     network = Network(scaling, labels, hidden=config.hidden, dropout=0.0, masked=True, spread=True)
     initialise(network, config.seed)
+    ignore_unmeasured(network.linears()[0], x)
     inputs = network.scale(torch.from_numpy(x)).detach()
     target = (torch.from_numpy(label) - network.y_mean) / network.y_std
     near = np.abs(np.clip(rows.level[chosen], -MOST_LEVEL, MOST_LEVEL)) < NEAR

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from osml_training.networks import Network, Scaling, initialise
+from osml_training.networks import Network, Scaling, ignore_unmeasured, initialise
 from osml_training.train.config import Config
 from osml_training.train.scaling import label_range
 from osml_training.train.table import Rows
@@ -15,4 +15,5 @@ def new_network(config: Config, scaling: Scaling, rows: Rows) -> Network:
         scaling, label_range(rows), hidden=config.hidden, dropout=config.dropout, masked=masked, spread=masked
     )
     initialise(network, config.seed)
+    ignore_unmeasured(network.linears()[0], rows.x)
     return network

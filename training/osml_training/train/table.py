@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from osml.base.failure import InputError
 from osml.datasets.description import described
 from osml.datasets.store import open_parquet, trace_files
+from osml.policies.osml.answers.out_of_distribution import REQUIRED
 from osml_training.tables.examples import Examples, ExampleSource
 from osml_training.tables.features import OUTPUTS
 from osml_training.tables.runs import NoExamplesError, RunKey, run_number
@@ -185,7 +186,7 @@ def check_rows(rows: Rows, config: Config, *, transferred: bool = False) -> list
                 "needs it; use --variant masked"
             )
         if len(known) == 0:
-            warnings.append(f"input '{name}' is missing in all rows, so the model will not use it")
+            warnings.append(f"input '{name}' is missing in all rows, {_without(name)}")
         elif known.min() == known.max() and len(known) > 1 and name in _MOVING:
             warnings.append(f"input '{name}' is {known[0]:g} in all rows, which may be a broken counter")
     for service in np.unique(rows.service):
@@ -195,6 +196,13 @@ def check_rows(rows: Rows, config: Config, *, transferred: bool = False) -> list
                 f"service '{rows.services[service]}' has only one load ({loads[0]:g}), so the model learns no other"
             )
     return warnings
+
+
+def _without(name: str) -> str:
+    """What comes of an input that no row has."""
+    if name in REQUIRED:
+        return "so a node that measures it will not use this model; collect there, with --here"
+    return "so the model will not use it"
 
 
 _MOVING = {

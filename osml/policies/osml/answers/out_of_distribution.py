@@ -21,7 +21,7 @@ _ENDLESS = ("latency_ms", "mean_ms", "p50_ms", "latency_over_target", "neighbour
 """No reason to call a service unknown: latencies grow without end where it gets less than it needs; of neighbours, more
 than the models know count as the most that they know: their cores, cache and traffic say what they do."""
 
-_REQUIRED = (
+REQUIRED = (
     "cores",
     "ways",
     "cache_mib",
@@ -72,7 +72,7 @@ def form_of(meta: ModelMetadata, answers: Sequence[str]) -> Form:
     wide = (low > 0) & (high > _DECADES * low)
     low, high = np.where(wide, 0.0, low - room), np.where(wide, high * _TIMES, high + room)
     high[[feature.name in _ENDLESS for feature in meta.features]] = np.inf
-    required = np.array([f.name in _REQUIRED or not f.may_be_missing for f in meta.features], bool)
+    required = np.array([f.name in REQUIRED or not f.may_be_missing for f in meta.features], bool)
     if len(_forms) > 256:
         _forms.clear()
     places = np.array([meta.answers.index(name) for name in answers], np.intp)
