@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -54,6 +55,16 @@ class Fingerprint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     memory_gib: _Size | None = None
     mba: bool | None = None
     hypervisor: _Text | None = None
+
+
+def common(descriptions: Iterable[Fingerprint]) -> Fingerprint:
+    """What the descriptions of machines with one id say together; None where two of them differ, or none says it."""
+    told = list(descriptions)
+    found: dict[str, Any] = {}
+    for name in Fingerprint.__struct_fields__:
+        values = {getattr(one, name) for one in told} - {None}
+        found[name] = values.pop() if len(values) == 1 else None
+    return Fingerprint(**found)
 
 
 class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

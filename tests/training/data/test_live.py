@@ -307,6 +307,20 @@ def test_what_a_folder_holds_is_not_forgotten(tmp_path: Path, dataset: Path) -> 
     assert not list(dataset.rglob("service=redis"))
 
 
+def test_two_nodes_with_one_cpu_model_are_one_data_set(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    first = {"kernel": "6.1.0", "governor": "performance"}
+    for name, memory_gib, told in (("a", 64.0, first), ("b", 128.0, first | {"kernel": "6.8.0"}), ("c", 64.0, first)):
+        platform = msgspec.structs.replace(PLAIN, memory_gib=memory_gib)
+        file = record(tmp_path / name, platform, [1.0 + len(rows_of(folder, "redis"))])
+        taken = live.take_over(folder, [file], description.Fingerprint("here", logical_cpus=4, **told))
+        live.describe_live(folder, taken.platforms)
+    (found,) = collecting.read_description(folder).platforms
+    assert (found.memory_gib, found.kernel, found.governor) == (None, None, "performance")
+    report = validate(folder)
+    assert report.accepted, report.first_error
+
+
 def test_a_record_whose_neighbours_were_never_confined_has_nothing_to_label_and_says_so(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     live.describe_live(folder, live.take_over(folder, [record(tmp_path / "r", PLAIN, [1.0, 2.0])])[1])

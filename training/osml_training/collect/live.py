@@ -16,9 +16,9 @@ from osml.base.failure import InputError
 from osml.base.whole_file import whole_file
 from osml.datasets.arrow import pa, pq
 from osml.datasets.dataset import DatasetDescription, same_collection, write_description
-from osml.datasets.description import Fingerprint, Provenance, metadata
+from osml.datasets.description import Fingerprint, Provenance, common, described, metadata
 from osml.datasets.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema, write_options
-from osml.datasets.store import TRACES, labels_file
+from osml.datasets.store import TRACES, labels_file, open_parquet
 from osml.domain import Observation
 from osml.predictors.reach import Reach
 from osml_training.collect.live_files import LiveFile, Row, one_interval, read_live
@@ -206,7 +206,17 @@ def check_before(folder: Path, observation: Observation, machine: Fingerprint | 
 
 def describe_live(folder: Path, platforms: list[Fingerprint], *, simulated: bool = False) -> None:
     """Write dataset.json; platforms of what was taken over before stay in it."""
-    write_description(folder, same_collection(folder, _description(folder, platforms, simulated=simulated)))
+    about = same_collection(folder, _description(folder, platforms, simulated=simulated))
+    told = [_in_its_files(folder, platform) for platform in about.platforms]
+    write_description(folder, msgspec.structs.replace(about, platforms=told))
+
+
+def _in_its_files(folder: Path, platform: Fingerprint) -> Fingerprint:
+    """What all files of a platform say: two nodes with one CPU model may differ, and a node gets another kernel."""
+    files = sorted((folder / TRACES / f"platform={platform.id}").glob("service=*/*.parquet"))
+    if not files:
+        return platform
+    return common(described(open_parquet(file).schema_arrow.metadata, str(file)).platform for file in files)
 
 
 def _description(folder: Path, platforms: list[Fingerprint], *, simulated: bool) -> DatasetDescription:
