@@ -72,6 +72,14 @@ def labels_file(dataset: Path, traces: Path, labels: str = LABELS) -> Path:
     return dataset / labels / traces.relative_to(dataset / TRACES)
 
 
+def forget_labels(dataset: Path, traces: Path, new: Path | None = None) -> None:
+    """Remove all labels of a trace file that goes, or that `new` is about to replace with other bytes."""
+    if new is not None and (not traces.exists() or sha256(traces) == sha256(new)):
+        return
+    for folder in dataset.glob(f"{LABELS}*"):
+        labels_file(dataset, traces, folder.name).unlink(missing_ok=True)
+
+
 def open_parquet(file: Path) -> Any:
     """A Parquet file; InputError where it is none or was cut off."""
     try:

@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from osml.base.failure import InputError
+from osml.datasets.label import label_file
+from osml.datasets.store import labels_file
 from osml.simulator import catalogs
 from osml.simulator import columns as c
 from osml.simulator.state import Grant
@@ -123,6 +125,19 @@ def test_larger_collection_grows_in_the_same_folder_and_a_smaller_one_deletes_no
     assert hashes(folder / "traces") == before
     assert all(found.resumed for found in reports)
     assert fewer == sum(found.rows for found in reports) <= more
+
+
+def test_a_part_that_grows_loses_its_labels_and_the_others_keep_theirs(small_sweep: Sweeps, tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    collect(folder, small_sweep(rows=2500), part_rows=1000)
+    files, before = sorted((folder / "traces").rglob("*.parquet")), hashes(folder / "traces")
+    for file in files:
+        label_file(folder, file)
+    collect(folder, small_sweep(rows=6000), part_rows=1000)
+    after = hashes(folder / "traces")
+    same = {file: before[name] == after[name] for name in before for file in [folder / "traces" / name]}
+    assert {labels_file(folder, file).exists() == is_same for file, is_same in same.items()} == {True}
+    assert set(same.values()) == {True, False}
 
 
 def test_a_shorter_last_part_does_not_replace_a_longer_one(small_sweep: Sweeps, dataset: Path) -> None:

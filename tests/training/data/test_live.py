@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from osml.base.failure import InputError
+from osml.datasets.label import label_file
 from osml.datasets.store import labels_file
 from osml.datasets.validate import validate
 from osml.domain import (
@@ -247,12 +248,26 @@ def test_a_record_that_is_still_written_counts_up_to_its_last_whole_line(tmp_pat
         live.take_over(tmp_path / "other", [file])
 
 
+def _labelled(folder: Path) -> list[Path]:
+    """The files of two folders of labels."""
+    for traces in (folder / "traces").rglob("*.parquet"):
+        for labels in ("labels", "labels-reference"):
+            label_file(folder, traces, labels=labels)
+    return sorted(folder.glob("labels*/*/*/*.parquet"))
+
+
 def test_a_record_that_grew_replaces_what_was_taken_over_of_it(tmp_path: Path) -> None:
     quotas = [1.0, 1.0, 2.0, 3.0, 1.0, 2.0]
     noon, evening = record(tmp_path / "noon", PLAIN, quotas[:3]), record(tmp_path / "evening", PLAIN, quotas)
     live.take_over(tmp_path / "set", [noon])
     live.take_over(tmp_path / "set", [evening])
     assert len(rows_of(tmp_path / "set", "redis")) == len(quotas)
+    labelled = _labelled(tmp_path / "set")
+    live.take_over(tmp_path / "set", [evening])  # the same again: its labels are still right
+    assert all(file.exists() for file in labelled)
+    evening.write_bytes(record(tmp_path / "night", PLAIN, [*quotas, 3.0]).read_bytes())
+    live.take_over(tmp_path / "set", [evening])
+    assert not any(file.exists() for file in labelled)
     with pytest.raises(InputError, match="begin with the same interval: give the longer one alone"):
         live.take_over(tmp_path / "other", [noon, evening])
 

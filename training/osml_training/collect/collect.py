@@ -19,7 +19,7 @@ from osml.datasets.dataset import DatasetDescription, read_description, same_col
 from osml.datasets.description import Provenance
 from osml.datasets.label import Labelling, label_file
 from osml.datasets.schema import TRACE_COLUMNS, write_options
-from osml.datasets.store import DATASET, TRACES, trace_files
+from osml.datasets.store import DATASET, TRACES, forget_labels, trace_files
 from osml_training.collect.fingerprint import virtual_fingerprint
 from osml_training.collect.rows import provenance_of, schema_of, table_of
 from osml_training.collect.simulate import compile_all
@@ -45,12 +45,14 @@ def part_bytes(part: Part, sweep: Sweep) -> bytes:
 
 
 def _write_part(part: Part, sweep: Sweep, traces: Path) -> int:
-    return _store(part_bytes(part, sweep), traces / part.path)
+    return _store(part_bytes(part, sweep), traces, part)
 
 
-def _store(content: bytes, file: Path) -> int:
+def _store(content: bytes, traces: Path, part: Part) -> int:
+    file = traces / part.path
     with whole_file(file) as partial:
         partial.write_bytes(content)
+        forget_labels(traces.parent, file, partial)
     return int(pq.read_metadata(file).num_rows)
 
 
@@ -142,7 +144,7 @@ def _on_ray(todo: list[Part], sweep: Sweep, traces: Path, address: str) -> Itera
             ready, _ = ray.wait(list(waiting))
             for reference in ready:
                 part = waiting.pop(reference)
-                yield part, _store(ray.get(reference), traces / part.path)
+                yield part, _store(ray.get(reference), traces, part)
     finally:
         ray.shutdown()
 

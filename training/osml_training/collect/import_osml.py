@@ -25,7 +25,7 @@ from osml.datasets.arrow import numpy_type, pa, pq
 from osml.datasets.dataset import DatasetDescription, same_collection, write_description
 from osml.datasets.description import Provenance, metadata
 from osml.datasets.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema, write_options
-from osml.datasets.store import TRACES
+from osml.datasets.store import TRACES, forget_labels
 from osml.simulator import catalogs
 from osml.simulator.models import PlatformModel, ServiceModel
 from osml_training.collect import published_units as units
@@ -299,6 +299,7 @@ def import_osml(
         with whole_file(target) as partial:
             whole = pa.concat_tables(tables)
             pq.write_table(whole, partial, row_group_size=max(len(whole), 1), **write_options(TRACE_COLUMNS))
+            forget_labels(folder, target, partial)
         report.rows += len(whole)
         report.runs += 1
         if done is not None:

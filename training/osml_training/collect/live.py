@@ -18,7 +18,7 @@ from osml.datasets.arrow import pa, pq
 from osml.datasets.dataset import DatasetDescription, same_collection, write_description
 from osml.datasets.description import Fingerprint, Provenance, common, described, metadata
 from osml.datasets.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema, write_options
-from osml.datasets.store import TRACES, labels_file, open_parquet
+from osml.datasets.store import TRACES, forget_labels, open_parquet
 from osml.domain import Observation
 from osml.predictors.reach import Reach
 from osml_training.collect.live_files import LiveFile, Row, one_interval, read_live
@@ -178,6 +178,7 @@ def take_over(
             )
             with whole_file(target) as partial:
                 pq.write_table(pa.Table.from_pylist(rows, schema=schema), partial, **write_options(TRACE_COLUMNS))
+                forget_labels(folder, target, partial)
             rows_total += len(rows)
             written.add(target)
         _remove_others(folder, live.salt, written)
@@ -192,7 +193,7 @@ def _remove_others(folder: Path, salt: str, written: set[Path]) -> None:
     for part in (folder / TRACES).glob(f"platform=*/service=*/part-{salt}.parquet"):
         if part not in written:
             part.unlink()
-            labels_file(folder, part).unlink(missing_ok=True)
+            forget_labels(folder, part)
 
 
 def check_before(folder: Path, observation: Observation, machine: Fingerprint | None, *, simulated: bool) -> None:
