@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -17,6 +18,9 @@ pytest.importorskip("onnxruntime")
 
 from osml_training.cli.data import app as data
 from osml_training.cli.train import app as train
+from osml_training.dqn import job
+from osml_training.dqn.config import read_offline_config, shipped_offline_config
+from osml_training.dqn.evaluate import check_before
 
 from osml.base.failure import InputError
 from osml.predictors import find_model, load_q_function, read_metadata
@@ -118,6 +122,51 @@ def test_few_real_loads_are_divided_so_that_each_part_has_one(
     _run(data.app, "transitions", str(dataset), "--out", str(file))
     with pytest.raises(InputError, match="--evaluate-on is missing, expected the data set of 'e5-2630v4'"):
         _run(train.app, "c", str(file), "--out", str(tmp_path / "models"), "--updates", "5")
+
+
+@pytest.mark.parametrize("wrong", ["unlabelled", "missing", "elsewhere", "mlruns"])
+def test_what_can_not_be_evaluated_is_said_before_the_training(
+    wrong: str,
+    sweep: Path,
+    small_sweep: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from osml_training.collect.collect import collect, collect_labelled
+
+    def never(*_: object) -> None:
+        raise AssertionError("trained")
+
+    monkeypatch.setattr(job, "attempts_of", never)
+    options: dict[str, tuple[str, ...]] = {
+        "unlabelled": (),
+        "missing": ("--evaluate-on", str(tmp_path / "none")),
+        "elsewhere": ("--evaluate-on", str(tmp_path / "other")),
+        "mlruns": ("--track", "mlruns"),
+    }
+    said = {
+        "unlabelled": "no labels in 'labels/'; run `osml learn data label",
+        "missing": "none' is not a folder",
+        "elsewhere": f"has no traces of {PLATFORM}",
+        "mlruns": "tracking URI is 'mlruns'",
+    }
+    data_set = sweep
+    if wrong == "unlabelled":
+        data_set = tmp_path / "set"
+        collect(data_set, small_sweep(services=("moses",), colocated=0, rows=1500))
+    elif wrong == "elsewhere":
+        few = {"services": ("moses",), "loads": (0.3,), "colocated": 0, "rows": 600}
+        collect_labelled(tmp_path / "other", small_sweep(platforms=("e5-2697v4",), **few))
+    with pytest.raises(InputError, match=said[wrong]):
+        _run(train.app, "c", str(data_set), "--out", str(tmp_path / "models"), *options[wrong], *QUICK)
+
+
+def test_data_of_which_all_was_taught_evaluate_nothing(sweep: Path) -> None:
+    config = read_offline_config(shipped_offline_config("masked"))
+    check_before([sweep], config, PLATFORM)
+    taught = msgspec.structs.replace(config.split, test=0.0, validation=0.0, unseen=())
+    with pytest.raises(InputError, match=f"the data sets have no held-out run of platform '{PLATFORM}'"):
+        check_before([sweep], msgspec.structs.replace(config, split=taught), PLATFORM)
 
 
 def test_a_training_is_tracked_with_its_loss_and_what_it_came_to(sweep: Path, tmp_path: Path) -> None:

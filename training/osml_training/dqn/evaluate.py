@@ -15,9 +15,9 @@ from osml.predictors import QFunction, load_q_function
 from osml_training.collect.fresh_sweep import kept_in
 from osml_training.dqn.config import OfflineConfig
 from osml_training.dqn.greedy import LIMIT, at_random, greedy, one_step, refused, towards, walks
-from osml_training.dqn.optimal_areas import optimal_areas
+from osml_training.dqn.optimal_areas import label_files, optimal_areas
 from osml_training.dqn.state import STATE
-from osml_training.dqn.transitions import Transitions, transitions_of
+from osml_training.dqn.transitions import Transitions, runs_of, transitions_of
 from osml_training.tables.runs import NoExamplesError
 from osml_training.train.groups import HIDDEN_IN_CLOUDS, hidden
 from osml_training.train.splits import Part, part_of
@@ -49,6 +49,13 @@ def values(opened: QFunction, found: Transitions, without: Sequence[str] = ()) -
     names = opened.metadata.inputs
     raw = hidden(found.states[:, [STATE.index(name) for name in names]], names, without)
     return np.concatenate([opened.q(raw[first : first + _CHUNK]) for first in range(0, len(raw), _CHUNK)])
+
+
+def check_before(datasets: Sequence[Path], config: OfflineConfig, platform: str) -> None:
+    """Raise the InputError of `evaluate` before a training of hours: where the data sets can't judge its network."""
+    label_files(datasets, platform)
+    if not any(part_of(key, config.split) in ("test", "unseen") for key in runs_of(datasets, platform)):
+        raise InputError(f"the data sets have no held-out run of platform '{platform}', on which to evaluate the model")
 
 
 def evaluate(

@@ -22,7 +22,7 @@ from osml_training.collect.variants import is_variant
 from osml_training.dqn import offline
 from osml_training.dqn.attempts import attempts_of
 from osml_training.dqn.config import OfflineConfig, read_offline_config, shipped_offline_config
-from osml_training.dqn.evaluate import EVALUATION_SEED, evaluate, fresh_surfaces
+from osml_training.dqn.evaluate import EVALUATION_SEED, check_before, evaluate, fresh_surfaces
 from osml_training.dqn.export import write_q_bundle
 from osml_training.dqn.qnet import QNet
 from osml_training.dqn.transitions import Keep, Transitions, read_transitions, runs_in_file, runs_of, transitions_of
@@ -84,6 +84,10 @@ def run_c_job(job: CJob, on_progress: Callable[[offline.Progress], None] | None 
     config = job.config_read()
     if job.name is not None:
         check_name(job.name)
+    if job.track:
+        from osml_training.registry.tracking import check_uri  # noqa: PLC0415
+
+        check_uri(job.track)
     started = time.monotonic()
     real = _about(job.data).provenance.kind == "real"
     runs = runs_in_file(job.data[0]) if job.from_file else runs_of(job.data, job.platform)
@@ -93,6 +97,8 @@ def run_c_job(job: CJob, on_progress: Callable[[offline.Progress], None] | None 
     platform = found.runs[0].platform
     if job.from_file and job.evaluate_on is None:
         _check_can_be_swept(platform, real=real)
+    else:
+        check_before(job.evaluate_on or job.data, config, platform)
     warnings: list[str] = []
     judged = _judged(job, config, found, warnings) if config.attempts > 1 else None
     read_s = time.monotonic() - started
