@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,31 @@ def test_the_agent_gives_everything_back_whatever_its_file_says(tmp_path: Path) 
     assert found["services"][0]["match"]["pid_file"] == str(tmp_path / "web.pid")
     assert found["services"][0]["latency"]["file"] == str(tmp_path / "l")
     assert found["services"][1]["match"] == {"cgroup": "be/job"}
+
+
+def test_every_path_of_the_configuration_becomes_absolute(tmp_path: Path) -> None:
+    """The agent gets a copy in another folder, where relative paths would lead elsewhere."""
+    sources = Path(__file__).parents[3] / "actuator/src/config"
+    places = {"config": (), "discover": ("kubelet", "discover"), "source": ("latency",), "service": ("counters",)}
+    found = [
+        (*places.get(section, (section,)), key)
+        for source in sorted(sources.glob("*.cpp"))
+        for section, key in re.findall(r'(\w+)\.\w+ = \w+\.file\("(\w+)", base\)', source.read_text())
+        if section != "server"  # the sweep's own
+    ]
+    assert len(found) > 15
+    document: dict[str, Any] = {"services": [{}]}
+    for path in found:
+        _at(document, path)[path[-1]] = "some/where"
+    read = agent_file.read_agent_file(written(tmp_path, document))
+    assert {_at(read, path)[path[-1]] for path in found} == {str(tmp_path / "some/where")}
+
+
+def _at(document: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    at = document["services"][0] if path[0] in ("match", "latency", "counters") else document
+    for key in path[:-1]:
+        at = at.setdefault(key, {})
+    return at
 
 
 def test_services_that_cannot_be_swept_are_refused(tmp_path: Path) -> None:

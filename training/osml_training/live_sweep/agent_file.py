@@ -9,7 +9,17 @@ import yaml
 
 from osml.base.failure import InputError
 
-_PATHS = (("state_dir",), ("bandwidth", "curve"), ("metrics", "textfile"))
+_PATHS = (
+    ("state_dir",),
+    ("bandwidth", "curve"),
+    ("metrics", "textfile"),
+    *(("roots", root) for root in ("resctrl", "cgroup", "proc", "sysfs", "docker", "irq")),
+    *(("kubelet", file) for file in ("token_file", "ca_file")),
+    ("kubelet", "discover", "datagram_directory"),
+    *(("kubernetes", file) for file in ("token_file", "ca_file")),
+)
+"""Relative to the folder of the file, as the agent reads them; `server` is the sweep's own."""
+
 _SERVICE_PATHS = (("match", "pid_file"), ("latency", "file"), ("latency", "datagram"), ("counters", "file"))
 _STEPS = ("max_core_step", "max_way_step")
 
