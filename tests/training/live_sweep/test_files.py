@@ -11,10 +11,11 @@ import msgspec
 import pytest
 import yaml
 
-from osml.base.failure import Failure, InputError
+from osml.base.failure import Failure, InputError, MachineError
 from osml.datasets.dataset import DatasetDescription, write_description
 from osml.datasets.description import Provenance
 from osml.domain import Observation, Platform, Service
+from osml.domain.platform import MbaRange
 
 journals = pytest.importorskip("osml_training.live_sweep.journal")
 agent_file = pytest.importorskip("osml_training.live_sweep.agent_file")
@@ -122,6 +123,23 @@ def test_services_that_cannot_be_swept_are_refused(tmp_path: Path) -> None:
         (tmp_path / "bad.yaml").write_text(text)
         with pytest.raises(InputError, match=words):
             agent_file.read_agent_file(tmp_path / "bad.yaml")
+
+
+@pytest.mark.parametrize("given", ["0.5", "33.9", "20,1e-3"])
+def test_throttles_are_whole_numbers(given: str) -> None:
+    with pytest.raises(InputError, match=rf"--mba is '{given}', expected whole numbers"):
+        command._whole_numbers(given, "--mba")
+    assert command._whole_numbers("20,100", "--mba") == [20, 100]
+
+
+def test_a_throttle_that_the_node_does_not_have_is_refused_before_the_first_cell() -> None:
+    conditions = [journals.Condition(), journals.Condition(mba=20), journals.Condition(mba=5)]
+    command._check_throttles(conditions[:2], MbaRange(10, 100, 10))
+    command._check_throttles(conditions[:1], None)
+    with pytest.raises(InputError, match=r"--mba has 5, expected 10 to 100 \(percent\)"):
+        command._check_throttles(conditions, MbaRange(10, 100, 10))
+    with pytest.raises(MachineError, match="this node cannot throttle memory bandwidth"):
+        command._check_throttles(conditions, None)
 
 
 def test_only_the_agent_with_the_token_gets_decisions() -> None:

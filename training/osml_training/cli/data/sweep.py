@@ -14,11 +14,12 @@ from rich.console import Console
 from osml.base.failure import Failure, InputError, MachineError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from osml.datasets.description import Fingerprint
     from osml.domain import Observation
-    from osml_training.live_sweep.journal import FinishedCell, Swept
+    from osml.domain.platform import MbaRange
+    from osml_training.live_sweep.journal import Condition, FinishedCell, Swept
     from osml_training.live_sweep.room import Room
     from osml_training.live_sweep.run import Setup
     from osml_training.live_sweep.walk import Walk
@@ -85,7 +86,7 @@ def sweep_command(
         if not low <= value <= high:
             raise InputError(f"{option} is {value:g}, expected {low} to {high:g}")
     loads: list[float | None] = [*_numbers(load, "--load")] or [None]
-    throttles: list[int | None] = [*map(int, _numbers(mba, "--mba"))] or [None]
+    throttles: list[int | None] = [*_whole_numbers(mba, "--mba")] or [None]
     conditions = [Condition(one, other) for one in loads for other in throttles]
     rails = Rails(settle=settle, samples=samples, far=far)
     binary = find_agent(agent)
@@ -129,6 +130,22 @@ def _numbers(text: str | None, option: str) -> list[float]:
     return found
 
 
+def _whole_numbers(text: str | None, option: str) -> list[int]:
+    found = _numbers(text, option)
+    if any(value != int(value) for value in found):
+        raise InputError(f"{option} is '{text}', expected whole numbers, separated by commas")
+    return [int(value) for value in found]
+
+
+def _check_throttles(conditions: Sequence[Condition], possible: MbaRange | None) -> None:
+    """MachineError where the node can't throttle, InputError for a throttle that it does not have."""
+    for throttle in [one.mba for one in conditions if one.mba is not None]:
+        if possible is None:
+            raise MachineError("--mba is given, but this node cannot throttle memory bandwidth: see `osml look doctor`")
+        if not possible.min <= throttle <= possible.max:
+            raise InputError(f"--mba has {throttle}, expected {possible.min} to {possible.max} ({possible.unit})")
+
+
 def _protected(document: dict[str, Any], service: str, protect: str) -> frozenset[str]:
     known = {entry["name"] for entry in document["services"] if entry.get("class") == "lc"} - {service}
     if protect in ("all", "none"):
@@ -159,8 +176,7 @@ def _run(setup: Setup, out: Path, *, simulated: bool, dry_run: bool, yes: bool, 
     check_before(out, seen[-1], machine, simulated=simulated)
     room, about = room_of(seen, setup.service), swept(seen[-1], setup.service)
     of_this_sweep(out, about)
-    if any(condition.mba is not None for condition in setup.conditions) and seen[-1].platform.mba is None:
-        raise MachineError("--mba is given, but this node cannot throttle memory bandwidth: see `osml look doctor`")
+    _check_throttles(setup.conditions, seen[-1].platform.mba)
     plan = _plan(setup, seen[-1], room)
     for line in plan["words"]:
         console.print(line, markup=False)
