@@ -25,7 +25,7 @@ from osml_training.train import unseen
 from osml_training.train.config import Split, shipped_config
 from osml_training.train.table import Rows
 
-from osml.base.failure import InputError
+from osml.base.failure import Failure, InputError
 from osml.datasets.store import dataset_fingerprint
 from osml.predictors import find_model, load_manifest, read_metadata
 from osml.predictors.manifest import verify_entry
@@ -156,6 +156,14 @@ def test_machines_of_every_size_have_a_band_of_their_own() -> None:
         assert set(band[machine == k]) == {wanted}
 
 
+def test_a_label_that_no_real_service_has_gives_no_margins() -> None:
+    rows = _rows(2000, 4)
+    rows.y[rows.service % 2 == 0] = np.nan  # the variants alone have it
+    margins, errors, (warning,) = unseen.unseen_margins(rows, _rows(500, 5), CONFIG)
+    assert (margins, errors) == ({}, [])
+    assert "a service that was held out lacks a label" in warning
+
+
 def test_two_processes_find_the_same_margins_as_one() -> None:
     rows, validation = _rows(2000, 4), _rows(500, 5)
     alone, together = (unseen.unseen_margins(rows, validation, CONFIG, workers=count) for count in (1, 2))
@@ -213,6 +221,13 @@ def test_a_model_gets_new_margins_for_unknown_services_and_keeps_its_weights(
     more = _run("calibrate", folder.name, "--models", str(out), "--dataset", str(sweep), "--folds", "5")
     assert isinstance(more.exception, InputError)
     assert "--folds is 5, expected at most 2" in str(more.exception)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("osml_training.jobs.calibration.unseen_margins", lambda *_, **__: ({}, [], []))
+        nothing = _run("calibrate", folder.name, "--models", str(out), "--dataset", str(sweep))
+    assert isinstance(nothing.exception, Failure)
+    assert "stay as they are: no group of services has rows" in str(nothing.exception)
+    assert read_metadata(folder).margins_unseen == after.margins_unseen
 
     def full(*_: Any, **__: Any) -> Any:
         raise OSError(28, "No space left on device")

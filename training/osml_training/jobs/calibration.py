@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from osml.base.failure import InputError
+from osml.base.failure import Failure, InputError
 from osml.datasets.store import LABELS, dataset_fingerprint
 from osml.predictors import ModelMetadata, load_predictor
 from osml.predictors.metadata import CARD, METADATA, ONNX
@@ -36,7 +36,7 @@ def calibrate(
     margins for known services and the commit of the training stay; metadata and card say by which command and commit
     the new margins were made, and the manifest gets the new checksums, all at the end. Raises InputError for another
     data set than that of the training, for a transferred model, for less than two groups, and for more than there are
-    services.
+    services; Failure where no margins come of it.
     """
     folder = folder_of(model, models)
     predictor = load_predictor(folder)
@@ -72,6 +72,9 @@ def calibrate(
     train = load_part(dataset, config, "train", platforms=platforms)
     validation = load_part(dataset, config, "validation", rows=held_rows(config), platforms=platforms)
     margins, errors, warnings = unseen_margins(train, validation, config, workers=workers)
+    if not margins:
+        why = warnings[0] if warnings else "no group of services has rows that the others can be asked about"
+        raise Failure(f"the margins of model '{old.name}' stay as they are: {why}")
     if of_older:
         warnings = [
             f"model '{old.name}' is of an older version, which knew the traces and not the labels: the new margins are "

@@ -151,17 +151,20 @@ def unseen_margins(
     fewer passes it would err otherwise, and have another spread. A run of a group is as strange to its network as a run
     of a new service to the final one. Variants are not answered: margins are of real programs. Machines are left out
     with the services where there are `config.service_folds` of them or more; the margins then hold for machines of
-    every size. The number of processes, `workers`, changes nothing but the time.
+    every size. The number of processes, `workers`, changes nothing but the time. None where a label has no margin.
     """
     groups = groups_of(train, validation, config)
     held = [answered for answered in _in_turn(groups, config, workers) if answered is not None]
     if not held:
         return {}, [], []
     points, spread, y, run, _, band = together(held)
+    margins = margins_of(points, spread, y, run, band=band)
+    if any(np.isnan(margin.two_sided).any() for margin in margins.values()):
+        return {}, [], ["no margins for services outside of the training: a service that was held out lacks a label"]
     errors = np.nanmean(np.abs(points - y), axis=0)
     warnings = [
         f"services outside of the training, machines of size {one + 1} of {band.max() + 1}: {told}"
         for one in np.unique(band).tolist()
         for told in too_few_runs(y[band == one], run[band == one])
     ]
-    return margins_of(points, spread, y, run, band=band), [round(float(error), 4) for error in errors], warnings
+    return margins, [round(float(error), 4) for error in errors], warnings
