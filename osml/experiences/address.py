@@ -52,6 +52,8 @@ def _state_directory() -> Path:
 def store_url(setting: str) -> URL | None:
     """The address that a setting stands for: `sqlite` is a file in the state directory, `none` is None.
 
+    A file has its whole path.
+
     Raises InputError for anything but SQLite and PostgreSQL.
     """
     if setting == "none":
@@ -66,7 +68,10 @@ def store_url(setting: str) -> URL | None:
     if kind == "postgresql":
         return url.set(drivername="postgresql+psycopg")
     if kind == "sqlite" and url.database not in (None, "", ":memory:"):
-        return url.set(drivername="sqlite")
+        database = url.database or ""
+        if not database.startswith("file:"):  # a promotion keeps the address, and is taken back from another folder
+            database = str(Path(database).absolute())
+        return url.set(drivername="sqlite", database=database)
     raise InputError(f"--store is '{told(url)}', {EXPECTED}")
 
 

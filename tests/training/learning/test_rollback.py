@@ -177,6 +177,39 @@ def test_an_alias_that_somebody_moved_since_stays_where_it_is(
     assert champion_version(track, name) is None
 
 
+def test_what_was_promoted_with_relative_addresses_is_taken_back_from_another_folder(
+    experiences: list[Experience],
+    models: Path,
+    fill: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    job_of: Callable[..., LearnJob],
+) -> None:
+    pytest.importorskip("mlflow")
+    from osml_training.learning.champion_alias import champion_version
+
+    fill(experiences)
+    other = tmp_path / "other"
+    other.mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert learn(job_of("sqlite:///experiences.db", models, track="sqlite:///out/mlflow.db"))["promoted"]
+    monkeypatch.chdir(other)
+    assert roll_back(models, "c", PLATFORM)["warnings"] == []
+    assert list(other.iterdir()) == []
+    assert champion_version(f"sqlite:///{tmp_path}/out/mlflow.db", f"osml-c-{PLATFORM}", create=False) is None
+
+
+def test_a_database_of_mlflow_that_is_gone_is_said_and_not_made_anew(trained: tuple[str, Path], tmp_path: Path) -> None:
+    pytest.importorskip("mlflow")
+    record = trained[1] / "promotions" / "0001.json"
+    gone = f"sqlite:///{tmp_path}/gone/mlflow.db"
+    document = msgspec.json.decode(record.read_bytes()) | {"uri": gone, "registered": "osml-c", "version": "1"}
+    record.write_bytes(msgspec.json.encode(document))
+    (told,) = roll_back(trained[1], "c", PLATFORM)["warnings"]
+    assert "the alias champion did not move back (database" in told
+    assert not (tmp_path / "gone").exists()
+
+
 def test_the_password_that_is_not_kept_is_asked_for(trained: tuple[str, Path]) -> None:
     record = trained[1] / "promotions" / "0001.json"
     document = msgspec.json.decode(record.read_bytes())

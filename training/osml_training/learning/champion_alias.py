@@ -18,9 +18,12 @@ def register(uri: str, metadata: ModelMetadata, losses: list[tuple[int, float]],
     return store(uri, metadata, Curve([Point(step, {"loss": loss}) for step, loss in losses]), folder)
 
 
-def champion_version(uri: str, name: str) -> str | None:
-    """The version of a registered model that has the alias now; None where none has. Failure where MLflow fails."""
-    with connected(uri) as mlflow:
+def champion_version(uri: str, name: str, *, create: bool = True) -> str | None:
+    """The version of a registered model that has the alias now; None where none has. Failure where MLflow fails.
+
+    Without `create` also InputError where there is no such database.
+    """
+    with connected(uri, create=create) as mlflow:
         return _version(mlflow.MlflowClient(), name)
 
 

@@ -30,7 +30,7 @@ from osml_training.learning.champion_alias import champion_version, move_champio
 from osml_training.learning.compare_candidates import Verdict
 from osml_training.learning.config import LearningConfig
 from osml_training.learning.exchange import Promotion, check_champion, exchange, place
-from osml_training.registry.tracking import registered_name
+from osml_training.registry.tracking import absolute, registered_name
 
 OnProgress = Callable[[str], None]
 
@@ -125,7 +125,11 @@ def _register(
         warnings.append(f"the run is not stored in MLflow ({failure})")
         return promotion
     return msgspec.structs.replace(
-        promotion, uri=masked(uri), registered=registered_name(metadata), version=version, champion_before=before
+        promotion,
+        uri=masked(absolute(uri)),
+        registered=registered_name(metadata),
+        version=version,
+        champion_before=before,
     )
 
 

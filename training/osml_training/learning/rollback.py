@@ -79,7 +79,7 @@ def _move_alias_back(uri: str, promotion: Promotion, warnings: list[str]) -> Non
         )
         return
     try:
-        now = champion_version(uri, name)
+        now = champion_version(uri, name, create=False)
         if now == promotion.version:
             move_champion(uri, name, promotion.champion_before)
         else:

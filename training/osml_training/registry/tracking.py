@@ -31,6 +31,7 @@ PENDING = Path("out/mlflow-pending")
 """Runs that could not be stored yet."""
 
 _CURVES = "curve.json"
+_SQLITE = "sqlite:///"
 _SCHEMES = ("sqlite", "http", "https", "postgresql", "mysql", "mssql", "databricks")
 
 
@@ -67,6 +68,16 @@ def check_uri(uri: str) -> None:
         raise InputError(f"tracking URI is '{masked(uri)}', expected sqlite:///FILE, http://... or https://...")
 
 
+def absolute(uri: str) -> str:
+    """The same address for whoever is in another folder: that of a local database has its whole path."""
+    database = _local(uri)
+    return uri if database is None else f"{_SQLITE}{database}"
+
+
+def _local(uri: str) -> Path | None:
+    return Path(uri.removeprefix(_SQLITE)).absolute() if uri.startswith(_SQLITE) else None
+
+
 @contextmanager
 def connected(uri: str, *, create: bool = True) -> Generator[Any]:
     """The mlflow module, connected; Failure where the server can't be reached, InputError for no kind of URI.
@@ -74,7 +85,7 @@ def connected(uri: str, *, create: bool = True) -> Generator[Any]:
     Without `create` a database that is not there is an InputError, too: who only reads makes none.
     """
     check_uri(uri)
-    database = Path(uri.removeprefix("sqlite:///")).absolute() if uri.startswith("sqlite:///") else None
+    database = _local(uri)
     if database is not None and not create and not database.exists():
         raise InputError(
             f"database '{database}' does not exist, expected one of MLflow; `osml learn train --track {uri}` makes it"
@@ -99,10 +110,8 @@ def connected(uri: str, *, create: bool = True) -> Generator[Any]:
 def _experiment(mlflow: Any, uri: str) -> None:
     """Artifacts of a local database lie beside it, wherever the command was started."""
     if mlflow.get_experiment_by_name(EXPERIMENT) is None:
-        where = None
-        if uri.startswith("sqlite:///"):
-            folder = Path(uri.removeprefix("sqlite:///")).absolute().parent / "mlflow-artifacts"
-            where = folder.as_uri()
+        database = _local(uri)
+        where = None if database is None else (database.parent / "mlflow-artifacts").as_uri()
         mlflow.create_experiment(EXPERIMENT, artifact_location=where)
     mlflow.set_experiment(EXPERIMENT)
 
