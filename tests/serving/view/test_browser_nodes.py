@@ -1,6 +1,7 @@
 """The page of a node in a real Chromium: which node it shows, and how slow nodes and phones are shown."""
 
 import asyncio
+import json
 
 import httpx
 import msgspec
@@ -105,6 +106,35 @@ def test_charts_of_a_node_with_long_intervals_are_lines(browser, start_process):
             assert history["points"][0]["interval_s"] == EXAMPLE.interval_s
             first, last = await page.ask("import('/static/js/day_panel.js').then((m) => m.shownDay(1000300))")
             assert (first, last) == (1000600 - 86400, 1000600)
+
+    asyncio.run(scenario())
+
+
+def test_a_clock_of_the_server_that_steps_back_scrambles_no_chart(browser, start_process):
+    """Ten intervals, then five more after a step of 7 s; the history comes again after a reconnection."""
+    server = start_process()
+    post(server.url, "one", ["first"])
+    made = (
+        "const point = (seq, at) => ({ seq, at, time_s: seq, interval_s: 1, services: [] });"
+        " const before = Array.from({ length: 10 }, (_, k) => point(k, 100 + k));"
+        " const after = Array.from({ length: 5 }, (_, k) => point(10 + k, 103 + k));"
+        " const line = new Timeline(); for (const one of [...before, ...after]) line.push(one, one.seq);"
+    )
+    told = "JSON.stringify([line.columns(() => 0)[0], line.points.map((one) => one.seq), line.now])"
+
+    async def scenario():
+        async with chromium.open_page(browser, server.url) as page:
+            for again in (
+                "",
+                "line.merge({ points: [...before, ...after], now: 14 });",
+                "line.merge({ points: [...before.slice(5), ...after], now: 14 });",
+                "line.points = before; line.merge({ points: [...before, ...after], now: 14 });",
+            ):
+                found = await page.ask(
+                    f"import('/static/js/timeline.js').then(({{ Timeline }}) => {{ {made} {again} return {told}; }})"
+                )
+                wanted = [[*range(100, 108)], [0, 1, 2, 10, 11, 12, 13, 14], 14]
+                assert json.loads(found) == wanted, again
 
     asyncio.run(scenario())
 

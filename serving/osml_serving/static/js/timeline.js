@@ -6,6 +6,14 @@ const GAP_INTERVALS = 2.5;
 // Seconds after a point from which on the next one is missing. A server of an older version tells no interval.
 export const patienceOf = (point) => Math.max(GAP_S, GAP_INTERVALS * (point.interval_s ?? 1));
 
+const keyOf = (point) => `${point.seq} ${point.time_s}`;
+
+// Adds a point. `at` is a server's clock, which can step back or be another server's: that time is then told anew.
+function add(points, point) {
+  while (points.length && points.at(-1).at >= point.at) points.pop();
+  points.push(point);
+}
+
 export class Timeline {
   constructor() {
     this.points = [];
@@ -21,14 +29,17 @@ export class Timeline {
     if (!history.points.length) return;
     const [first, last] = [history.points[0].at, history.points.at(-1).at];
     const older = this.points.filter((point) => point.at < first);
-    const newer = this.points.filter((point) => point.at > last);
-    this.points = [...older, ...history.points, ...newer].slice(-LIMIT);
+    const known = new Set(history.points.map(keyOf));
+    const newer = this.points.filter((point) => point.at > last && !known.has(keyOf(point)));
+    const points = [];
+    for (const point of [...older, ...history.points, ...newer]) add(points, point);
+    this.points = points.slice(-LIMIT);
     if (!newer.length) this.now = history.now;
   }
 
   push(point, now) {
     if (this.last && point.at <= this.last.at && point.seq === this.last.seq) return;
-    this.points.push(point);
+    add(this.points, point);
     if (this.points.length > LIMIT) this.points.shift();
     this.now = now;
   }
