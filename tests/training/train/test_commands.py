@@ -323,6 +323,22 @@ def test_the_curve_has_all_shares(sweep: Path, trained: tuple[Path, dict[str, An
     assert (tmp_path / "t.png").stat().st_size > 10_000
 
 
+def test_the_curve_of_a_machine_without_ways_has_no_line_from_scratch(
+    sweep: Path, trained: tuple[Path, dict[str, Any]], rewrite: Callable[..., None], tmp_path: Path
+) -> None:
+    dataset, picture = _without_ways(sweep, tmp_path / "set", rewrite), tmp_path / "t.png"
+    arguments = [
+        "transfer", "--from", str(trained[0] / f"a-masked-{PLATFORM}"), "--traces", str(dataset), "--curve",
+        "--shares", "1", "--epochs", "1", "--rows", "2000", "--plot", str(picture),
+    ]  # fmt: skip
+    (point,) = _run(train.app, *arguments)["curve"]
+    assert point["scratch"] is None
+    assert point["transferred"]["core_mae"] > 0
+    assert picture.stat().st_size > 5000
+    shown = CliRunner().invoke(train.app, arguments, catch_exceptions=False)
+    assert "from scratch" in shown.stdout
+
+
 def test_list_and_show_know_the_model_and_notice_a_changed_file(
     trained: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:

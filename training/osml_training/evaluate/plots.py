@@ -53,15 +53,21 @@ def plot_calibration(predictor: Predictor, calibration: Rows, test: Rows, file: 
     return found
 
 
+_ERRORS = (("core_mae", "cores"), ("way_mae", "ways"))
+_LINES = (("transferred", "transferred"), ("scratch", "from scratch"))
+
+
 def plot_transfer(document: dict[str, Any], file: Path) -> None:
-    """Error over the traces of the new machine: transferred, from scratch, not retrained."""
+    """Error over the traces of the new machine: transferred, from scratch, not retrained; only what is known."""
     curve: list[dict[str, Any]] = document["curve"]
     runs = [point["runs"] for point in curve]
     with mpl.rc_context({"font.size": 9}):
         figure = Figure((8.4, 3.6), layout="constrained")
-        for place, (key, what) in enumerate((("core_mae", "cores"), ("way_mae", "ways"))):
-            axes: Any = figure.add_subplot(1, 2, place + 1)
-            for name, label in (("transferred", "transferred"), ("scratch", "from scratch")):
+        told = [pair for pair in _ERRORS if document["not_retrained"][pair[0]] is not None]
+        lines = [pair for pair in _LINES if all(point[pair[0]] is not None for point in curve)]
+        for place, (key, what) in enumerate(told):
+            axes: Any = figure.add_subplot(1, len(told), place + 1)
+            for name, label in lines:
                 axes.plot(runs, [point[name][key] for point in curve], marker="o", markersize=3, label=label)
             axes.axhline(document["not_retrained"][key], color="0.5", linestyle="--", label="not retrained")
             axes.set(xlabel="runs on the new machine", ylabel=f"OAA: mean absolute error, {what}", xscale="log", ylim=0)

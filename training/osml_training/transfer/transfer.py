@@ -152,7 +152,8 @@ def curve(
 ) -> dict[str, Any]:
     """Errors on held-out runs of the new platform by share of its traces: transferred and from scratch.
 
-    `not_retrained` is the parent as it is.
+    `not_retrained` is the parent as it is. `scratch` is None where the machine lacks a label, such as ways: only a
+    model that knows it can go on there.
     """
     predictor = load_predictor(parent)
     config = _config(parent, dataset, platform, changes)
@@ -165,16 +166,17 @@ def curve(
         "not_retrained": _errors(load_network(parent), test, config),
         "curve": [],
     }
+    all_labels = not np.isnan(test.y).all(axis=0).any()
     for share in shares:
         fewer, keep = _amount(dataset, config, platform, share)
         found, _ = _transferred(parent, dataset, fewer, platform, keep)
-        scratch = fit_network(dataset, fewer, platforms=(platform,), keep=keep)
+        scratch = fit_network(dataset, fewer, platforms=(platform,), keep=keep) if all_labels else None
         document["curve"].append(
             {
                 "share": share,
-                "runs": len({*scratch.rows.run.tolist(), *scratch.validation.run.tolist()}),
+                "runs": len({*found.rows.run.tolist(), *found.validation.run.tolist()}),
                 "transferred": _errors(found.network, test, config),
-                "scratch": _errors(scratch.network, test, config),
+                "scratch": None if scratch is None else _errors(scratch.network, test, config),
             }
         )
         if on_progress is not None:

@@ -91,8 +91,9 @@ def _print_curve(document: dict[str, Any]) -> None:
         table.add_column(name, justify="right")
     before = document["not_retrained"]
 
-    def cells(found: dict[str, Any]) -> list[str]:
-        return ["" if found[key] is None else f"{found[key]:.3f}" for key in ("core_mae", "way_mae")]
+    def cells(found: dict[str, Any] | None) -> list[str]:
+        errors = [found and found[key] for key in ("core_mae", "way_mae")]
+        return ["" if error is None else f"{error:.3f}" for error in errors]
 
     table.add_row("none", "0", *cells(before))
     for point in document["curve"]:
