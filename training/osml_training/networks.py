@@ -180,7 +180,7 @@ def ignore_unmeasured(first: nn.Linear, raw: NDArray[np.float32]) -> None:
     """
     never = np.isnan(raw).all(axis=0)
     with torch.no_grad():
-        first.weight[:, torch.from_numpy(np.tile(never, first.in_features // len(never)))] = 0.0
+        first.weight[:, torch.from_numpy(np.tile(never, first.in_features // raw.shape[1]))] = 0.0
 
 
 def initialise(network: Network, seed: int) -> None:
