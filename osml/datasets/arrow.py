@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 pa: Any = importlib.import_module("pyarrow")
 pc: Any = importlib.import_module("pyarrow.compute")
@@ -18,3 +19,9 @@ def numpy_type(kind: Any) -> np.dtype[Any]:
 
 
 _NUMPY = {"double": "float64", "float": "float32", "halffloat": "float16"}
+
+
+def numbers(table: Any, name: str) -> NDArray[np.float64]:
+    """A numeric column as float64; null is NaN."""
+    values: NDArray[np.float64] = table.column(name).to_numpy(zero_copy_only=False).astype(np.float64)
+    return values

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.base.failure import InputError
+from osml.datasets.arrow import numbers
 
 if TYPE_CHECKING:
     from osml.datasets.surfaces import Surface
@@ -30,8 +31,8 @@ class CommonFacts:
         for name in FACTS:
             encoded = table.column(name).combine_chunks().dictionary_encode("encode")
             self._values[name] = (encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist())
-        self._no_ways = np.isnan(_numbers(table, "ways"))
-        self._offered, self._interval_s = _numbers(table, "offered_per_s"), _numbers(table, "interval_s")
+        self._no_ways = np.isnan(numbers(table, "ways"))
+        self._offered, self._interval_s = numbers(table, "offered_per_s"), numbers(table, "interval_s")
 
     def check(self, surface: Surface, rows: NDArray[np.bool_], where: str) -> None:
         """InputError where a row of the run says something else than its first one."""
@@ -73,8 +74,3 @@ class CommonFacts:
 
 def _nan(value: Any) -> bool:
     return isinstance(value, float) and np.isnan(value)
-
-
-def _numbers(table: Any, name: str) -> Floats:
-    values: Floats = table.column(name).to_numpy(zero_copy_only=False).astype(np.float64)
-    return values

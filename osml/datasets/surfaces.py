@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.base.failure import InputError
-from osml.datasets.arrow import pa
+from osml.datasets.arrow import numbers, pa
 from osml.datasets.common_facts import FACTS, CommonFacts
 from osml.datasets.description import Fingerprint, described
 from osml.datasets.schema import PERCENTILES
@@ -82,12 +82,6 @@ class Surface:
         return float(np.median(np.sqrt(variance / n) / np.maximum(mean, 1e-12)))
 
 
-def _numbers(table: Any, name: str) -> Floats:
-    """A numeric column as float64, NaN for null."""
-    values: Floats = table.column(name).to_numpy(zero_copy_only=False).astype(np.float64)
-    return values
-
-
 def _first(table: Any, row: int) -> dict[str, Any]:
     return {name: table.column(name)[row].as_py() for name in FACTS}
 
@@ -117,7 +111,7 @@ def grid_of(platform: Fingerprint, unit: float) -> tuple[int, int]:
 
 
 def _cells(table: Any, where: str, shape: tuple[int, int], unit: float, platform: Fingerprint) -> tuple[Ints, Ints]:
-    cores, ways = _numbers(table, "cores") / unit, _numbers(table, "ways")
+    cores, ways = numbers(table, "cores") / unit, numbers(table, "ways")
     units: Ints = np.rint(cores).astype(np.int64)
     if len(cores) and not (np.abs(cores - units) < 0.01).all():
         odd = cores[np.abs(cores - units) >= 0.01][0] * unit
@@ -140,7 +134,7 @@ def parted(table: Any, shape: tuple[int, int], unit: float) -> NDArray[np.bool_]
     """Rows in which what the service has and what its neighbours have fits on the platform."""
     out = np.ones(len(table), np.bool_)
     for own, others, total in (("cores", "neighbour_cores", shape[0] * unit), ("ways", "neighbour_ways", shape[1])):
-        here, there = _numbers(table, own), _numbers(table, others)
+        here, there = numbers(table, own), numbers(table, others)
         # Unknown is no overlap, more than there is is an error; two hundredths of a core are the rounding of quotas.
         out &= ~((here <= total) & (here + there > total + 0.02))
     return out
@@ -152,7 +146,7 @@ def _grow(surface: Surface, at: tuple[Ints, Ints], table: Any, rows: NDArray[np.
     if kind not in PERCENTILES:
         raise InputError(f"{where}, column 'percentile': {kind!r}, expected one of {', '.join(PERCENTILES)}")
     column = PERCENTILES[kind]
-    latency = _numbers(table, column)[rows]
+    latency = numbers(table, column)[rows]
     if (latency < 0).any() or np.isinf(latency).any():
         raise InputError(f"{where}, column '{column}': {latency.min():g} to {latency.max():g}, expected finite ms >= 0")
     size = surface.shape[0] * surface.shape[1]
@@ -161,8 +155,8 @@ def _grow(surface: Surface, at: tuple[Ints, Ints], table: Any, rows: NDArray[np.
     def added(values: Floats) -> Floats:
         return np.bincount(cell, np.nan_to_num(values), size).reshape(surface.shape).astype(np.float64)
 
-    offered = _numbers(table, "offered_per_s")[rows] * _numbers(table, "interval_s")[rows]
-    gbps = _numbers(table, "bandwidth_gbps")[rows]
+    offered = numbers(table, "offered_per_s")[rows] * numbers(table, "interval_s")[rows]
+    gbps = numbers(table, "bandwidth_gbps")[rows]
     surface.seen += added(np.ones(len(cell)))
     surface.answered += added((~np.isnan(latency)).astype(np.float64))
     surface.total += added(latency)

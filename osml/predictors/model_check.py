@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from osml.base.failure import Failure
 from osml.predictors import FEATURES, PARAMETERS, ManifestEntry, ModelMetadata, Predictor, load_predictor
-from osml.predictors.actions import ACTION_NAMES
 from osml.predictors.manifest import verify_entry
 from osml.predictors.metadata import METADATA, ONNX
 from osml.predictors.outlook import OUTLOOK_INPUTS
@@ -42,9 +41,6 @@ def open_checked(folder: Path, entry: ManifestEntry) -> Predictor | QFunction:
         raise Failure(f"{home}: input '{unknown[0]}' is unknown, expected a feature of an observation")
     rows = probes(metadata)
     if isinstance(model, QFunction):
-        if metadata.answers != ACTION_NAMES:
-            actions = f"the {len(ACTION_NAMES)} actions"
-            raise Failure(f"{home}: the outputs differ from {actions}, expected them in their order")
         parts = [model.q(rows)]
     else:
         found = model.predict(rows)

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.datasets.checks.columns import numbers, unit_hint
+from osml.datasets.arrow import numbers
+from osml.datasets.checks.columns import unit_hint
 from osml.datasets.checks.finding import Finding, Place, Severity
 from osml.datasets.description import Fingerprint
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osml.datasets.arrow import numbers
 from osml.datasets.checks.finding import Finding, Place
 from osml.datasets.schema import LABEL_COLUMNS, TRACE_COLUMNS, Column, arrow_schema
 
@@ -54,12 +55,6 @@ def _unit(field: Any) -> str | None:
     metadata: dict[bytes, bytes] = field.metadata or {}
     unit = metadata.get(b"unit")
     return None if unit is None else unit.decode("utf-8", "replace")
-
-
-def numbers(table: Any, name: str) -> Floats:
-    """A column as float64; null is NaN."""
-    values: Floats = table.column(name).to_numpy(zero_copy_only=False).astype(np.float64)
-    return values
 
 
 def unit_hint(column: str, value: float, low: float, high: float) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from osml.datasets.checks.columns import Floats, numbers
+from osml.datasets.arrow import numbers
+from osml.datasets.checks.columns import Floats
 from osml.datasets.checks.finding import Finding, Place
 from osml.datasets.schema import PERCENTILES
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.datasets.checks.columns import numbers
+from osml.datasets.arrow import numbers
 from osml.datasets.checks.finding import Finding, Place
 
 Hashes = NDArray[np.uint64]

@@ -10,6 +10,9 @@ from pathlib import Path
 CACHE = Path("out/train")
 """Fresh sweeps are kept here."""
 
+FRESH_ROWS = 700_000
+"""Of a fresh sweep, where nobody says another number."""
+
 
 def digest_of(root: Path) -> str:
     """A digest of the sources and data of a package, and of their names."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from osml.base.failure import InputError
 from osml.predictors import QFunction, load_q_function
-from osml_training.collect.fresh_sweep import kept_in
+from osml_training.collect.fresh_sweep import FRESH_ROWS, kept_in
 from osml_training.dqn.config import OfflineConfig
 from osml_training.dqn.greedy import LIMIT, at_random, greedy, one_step, refused, towards, walks
 from osml_training.dqn.optimal_areas import label_files, optimal_areas
@@ -25,8 +25,6 @@ from osml_training.train.table import is_real
 
 STATUSES = 300_000
 """Of each part, at most."""
-
-FRESH_ROWS = 700_000
 
 MARGIN = 0.01
 """Of value, by which an action must be better than none for the second line of a model."""

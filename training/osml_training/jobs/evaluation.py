@@ -8,13 +8,11 @@ from typing import Any
 from osml.base.failure import InputError
 from osml.predictors import load_predictor, models_folder
 from osml.predictors.metadata import METADATA
-from osml_training.collect.fresh_sweep import kept_in
+from osml_training.collect.fresh_sweep import FRESH_ROWS, kept_in
 from osml_training.evaluate.evaluate import config_of, evaluate
 from osml_training.tables.runs import NoExamplesError
 from osml_training.train.config import Config, from_nothing
 from osml_training.train.train import load_part
-
-FRESH_ROWS = 700_000
 
 
 def folder_of(model: str, models: Path | None = None) -> Path:

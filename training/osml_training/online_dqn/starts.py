@@ -13,18 +13,12 @@ from osml.simulator.colocation import features as e
 from osml.simulator.colocation.nodes import ColocationNodes
 from osml.simulator.fleet import measure as m
 from osml_training.collect.fingerprint import virtual_fingerprint
-from osml_training.dqn.state import environment_state
+from osml_training.dqn.state import STATE, environment_state
 from osml_training.tables.example_rows import descriptors
 from osml_training.tables.features import PLATFORM
 
 Ints = NDArray[np.int64]
 Floats32 = NDArray[np.float32]
-
-_SHARED = {
-    "ipc", "llc_misses_per_s", "bandwidth_gbps", "cpu_usage_cores", "cores", "cache_mib", "frequency_ghz", "mean_ms",
-    "latency_ms", "target_ms", "latency_over_target", "requests_per_s", "ways", "llc_occupancy_mib", "neighbour_cores",
-    "neighbour_ways", "neighbour_bandwidth_gbps",
-}  # fmt: skip
 
 
 def model_a_starts(predictor: Predictor) -> Callable[[ColocationNodes], tuple[Ints, Ints]]:
@@ -63,7 +57,7 @@ def fit(wanted: NDArray[np.float64], room: Ints) -> Ints:
 def _features(nodes: ColocationNodes, there: NDArray[np.bool_], names: tuple[str, ...]) -> Floats32:
     """(services, names) of all services; NaN for what the environment does not show, as where it is not measured."""
     seen, platform = nodes.features[there], nodes.platform
-    shared = tuple(name for name in names if name in _SHARED)
+    shared = tuple(name for name in names if name in STATE)
     known: dict[str, Any] = dict(zip(shared, environment_state(seen, shared).T, strict=True))
     known |= {
         "rss_mib": seen[:, e.O_RESIDENT],
