@@ -106,9 +106,16 @@ Result<std::shared_ptr<TelemetrySocket>> TelemetrySockets::get(const fs::path& g
     return found->second;
   }
   if (const auto refused = refused_.find(path); refused != refused_.end()) return refused->second;
-  if (found != open_.end() && !tries_again_) return refuse(path, at(path, ErrorKind::Busy, "its file was removed"));
+  if (found != open_.end() && !tries_again_) {
+    return refuse(path, "its file was removed; a dry run does not make it again, so start the dry run again");
+  }
   auto made = TelemetrySocket::open(path, mode);
-  if (!made) return refuse(path, made.error());
+  if (!made && made.error().kind == ErrorKind::Busy && !tries_again_) {
+    return refuse(path,
+                  "another process listens there, such as the agent; a dry run leaves it the socket, so this latency "
+                  "is missing");
+  }
+  if (!made) return made.error();
   // Edges: a socket that is not read any more, since somebody floods it, wakes nobody. It leaves by being closed.
   epoll_event event{};
   event.events = EPOLLIN | EPOLLET;
@@ -118,10 +125,8 @@ Result<std::shared_ptr<TelemetrySocket>> TelemetrySockets::get(const fs::path& g
   return *made;
 }
 
-Error TelemetrySockets::refuse(const fs::path& path, Error error) {
-  if (tries_again_) return error;
-  error.message += "; a dry run opens a socket once only, so start it again after that";
-  return refused_.emplace(path, std::move(error)).first->second;
+Error TelemetrySockets::refuse(const fs::path& path, const std::string& why) {
+  return refused_.emplace(path, at(path, ErrorKind::Busy, why)).first->second;
 }
 
 void TelemetrySockets::receive() {

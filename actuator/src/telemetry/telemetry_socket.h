@@ -72,8 +72,9 @@ class TelemetrySocket {
 // what is sent meanwhile is not lost.
 class TelemetrySockets {
  public:
-  // `tries_again`: false in a dry run, which opens a path once at most. The agent beside it may be gone only for a
-  // restart, and must find its sockets free.
+  // `tries_again`: false in a dry run, which leaves a path alone for good where another process listened, or where the
+  // file of its own socket was removed. The agent beside it may be gone only for a restart, and must find its sockets
+  // free.
   explicit TelemetrySockets(bool tries_again = true);
   // Open already, or opened; anew where its file has gone meanwhile.
   Result<std::shared_ptr<TelemetrySocket>> get(const fs::path& given, unsigned mode);
@@ -88,8 +89,8 @@ class TelemetrySockets {
   void drop_unused();
 
  private:
-  // A dry run remembers it.
-  Error refuse(const fs::path& path, Error error);
+  // Of a dry run: for as long as it lives.
+  Error refuse(const fs::path& path, const std::string& why);
 
   Fd epoll_;
   bool tries_again_;
