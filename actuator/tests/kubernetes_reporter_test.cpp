@@ -227,6 +227,30 @@ TEST_F(ReporterTest, AfterAReloadTheConditionChangedWhenItChangedBefore) {
   EXPECT_NE(again["lastHeartbeatTime"], told["lastHeartbeatTime"]);
 }
 
+// It misses in a fifth of the intervals: no news, so the last news must be kept up.
+TEST_F(ReporterTest, AReloadKeepsTheVerdictThatStands) {
+  build();
+  pass(70, Standing::Missed);
+  requests();
+  const auto before = std::move(reporter_);
+  config_.heartbeat_s = 200;
+  build();
+  before->give_way(*reporter_, now());
+  turn(Standing::Missed);
+  auto seen = requests();
+  ASSERT_EQ(seen.size(), 1U);
+  EXPECT_EQ(seen[0].body["status"]["conditions"][0]["reason"], "TargetsMissed");
+  EXPECT_EQ(seen[0].body["status"]["capacity"]["osml.dev/batch-millicpu"], "0");
+  for (int i = 0; i < 60; ++i) {
+    pass(4, Standing::Met);
+    turn(Standing::Missed);
+  }
+  seen = requests();
+  ASSERT_EQ(seen.size(), 1U) << "a heartbeat, and no second event";
+  EXPECT_EQ(seen[0].body["status"]["conditions"][0]["reason"], "TargetsMissed");
+  EXPECT_EQ(seen[0].body["status"]["capacity"]["osml.dev/batch-millicpu"], "0");
+}
+
 struct Fault {
   std::string answer;
   ApiResult result;

@@ -140,6 +140,7 @@ void ClusterReporter::stop(const Moment& now) {
 void ClusterReporter::give_way(ClusterReporter& next, const Moment& now) {
   if (next.config_.url != config_.url || next.config_.node_name != config_.node_name) return stop(now);
   if (server_.busy()) settle(server_.wait(), now);
+  next.window_.go_on(window_);
   next.status_ = status_;
   next.changed_unix_s_ = changed_unix_s_;
   next.warned_ = warned_;

@@ -34,8 +34,8 @@ class ClusterReporter {
   [[nodiscard]] bool under_way() const { return server_.busy(); }
   // The agent goes: says so, and takes the resource away. Waits at most twice kubernetes.timeout_s.
   void stop(const Moment& now);
-  // At a reload, when `next` goes on: of the same node only what it does not tell any more is taken away, and the rest
-  // stands until it tells it anew. Waits as stop() does.
+  // At a reload, when `next` goes on: of the same node only what it does not tell any more is taken away. The verdict
+  // goes to it, and it tells that at once. Waits as stop() does.
   void give_way(ClusterReporter& next, const Moment& now);
   [[nodiscard]] ReportCounts counts() const;
 

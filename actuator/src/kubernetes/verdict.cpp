@@ -62,6 +62,11 @@ std::set<std::string> VerdictWindow::services_of(Standing standing, std::int64_t
   return named;
 }
 
+void VerdictWindow::go_on(const VerdictWindow& before) {
+  told_ = before.told_;
+  words_ = before.words_;
+}
+
 void VerdictWindow::see(const ClusterFacts& facts, double now_s) {
   // An agent that was stopped for an hour has seen one interval, not an hour.
   const double most_s = window_s_ / least_intervals;

@@ -28,6 +28,8 @@ class VerdictWindow {
   explicit VerdictWindow(double interval_s);
 
   void see(const ClusterFacts& facts, double now_s);
+  // After a reload: what was told stands until there is other news. What was seen begins anew.
+  void go_on(const VerdictWindow& before);
   // None until something held long enough.
   [[nodiscard]] const std::optional<Verdict>& told() const { return told_; }
 
