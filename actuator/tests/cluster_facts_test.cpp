@@ -49,6 +49,8 @@ TEST(ClusterFacts, TheWorstOfTheTurnIsWhatCounts) {
   report.infeasible_words = "too little";
   EXPECT_EQ(facts(report).standing, Standing::Infeasible);
   EXPECT_EQ(facts(report).words, "too little");
+  EXPECT_THAT(facts(report).services, ElementsAre("shop", "api"));
+  EXPECT_THAT(facts(report).missed, ElementsAre("shop"));
   report.failure = AskFailure::Unreachable;
   EXPECT_EQ(facts(report).standing, Standing::NoDecision);
 }

@@ -93,6 +93,27 @@ TEST_F(VerdictTest, WhoMissedASingleTimeIsNotNamed) {
   EXPECT_THAT(window_.told()->services, ElementsAre("search"));
 }
 
+TEST_F(VerdictTest, WhoMissesASingleTimeWhileOldNewsStandsIsNotNamed) {
+  pass(120, facts(Standing::Missed));
+  pass(14, facts(Standing::NoDecision, {}));
+  pass(20, facts(Standing::Met));
+  pass(1, facts(Standing::Missed, {"moses"}));
+  for (int i = 0; i < 80 && told() == Standing::Missed; ++i) {
+    EXPECT_THAT(window_.told()->services, ElementsAre("search")) << now_s_;
+    pass(1, facts(Standing::Met));
+  }
+  EXPECT_EQ(told(), Standing::Met);
+}
+
+TEST_F(VerdictTest, WhereThePolicyNamesNobodyThoseThatMissAreNamed) {
+  ClusterFacts infeasible = facts(Standing::Infeasible, {}, "too little");
+  infeasible.missed = {"search"};
+  pass(29, infeasible);
+  pass(1, facts(Standing::Missed, {"moses", "search"}));
+  ASSERT_EQ(told(), Standing::Missed);
+  EXPECT_THAT(window_.told()->services, ElementsAre("search"));
+}
+
 // Fifteen services that each miss every fifteenth interval, one after the other.
 TEST_F(VerdictTest, WhereEachMissesSeldomAndSomebodyAlwaysAllAreNamed) {
   for (const Standing standing : {Standing::Missed, Standing::Unmeasured}) {

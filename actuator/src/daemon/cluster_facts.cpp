@@ -48,6 +48,7 @@ ClusterFacts cluster_facts(const TurnReport& report, const std::optional<Partiti
                            const Platform& platform, const std::vector<ServiceConfig>& services) {
   ClusterFacts facts;
   describe(report, facts);
+  facts.missed = report.missed;
   facts.machine_cpus = platform.cores * platform.core_quantum;
   if (report.idle || report.overdue) {
     facts.jobs_cpus = 0;  // nobody looks after the services

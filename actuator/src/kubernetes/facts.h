@@ -23,6 +23,7 @@ constexpr std::size_t standings = 6;
 struct ClusterFacts {
   Standing standing = Standing::NotManaged;
   std::vector<std::string> services;  // whom the standing is about
+  std::vector<std::string> missed;    // who misses its target, also where the policy names nobody
   std::string words;                  // of the policy, where it is Infeasible
   // CPUs that the decision in force leaves to jobs; 0: the node is not managed; none: nothing is known now.
   std::optional<double> jobs_cpus;

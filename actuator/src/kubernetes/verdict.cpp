@@ -12,7 +12,8 @@ constexpr double least_intervals = 6;
 constexpr double for_bad_news = 0.5;
 constexpr double for_good_news = 0.9;
 // Who misses less often than this share of the window is not what the news is about. Where each of many services misses
-// seldom, but somebody does so at any time, it is about all that miss half as often as the worst of them.
+// seldom, but somebody does so at any time, it is about all that miss half as often as the worst of them. That holds
+// for fresh news only: while old news stands, a single miss would take the place of who it is about.
 constexpr double to_be_named = 0.1;
 constexpr double of_the_worst = 0.5;
 
@@ -46,7 +47,7 @@ std::array<double, standings> VerdictWindow::sums(std::int64_t newest) const {
   return all;
 }
 
-std::set<std::string> VerdictWindow::services_of(Standing standing, std::int64_t newest) const {
+std::set<std::string> VerdictWindow::services_of(Standing standing, bool fresh, std::int64_t newest) const {
   std::map<std::string, double> seconds;
   for (const Slot& slot : ring_) {
     if (slot.number <= newest - static_cast<std::int64_t>(kept)) continue;
@@ -54,7 +55,8 @@ std::set<std::string> VerdictWindow::services_of(Standing standing, std::int64_t
   }
   double worst_s = 0;
   for (const auto& [service, lasted_s] : seconds) worst_s = std::max(worst_s, lasted_s);
-  const double least_s = std::min(to_be_named * window_s_, of_the_worst * worst_s);
+  const double often_s = to_be_named * window_s_;
+  const double least_s = fresh ? std::min(often_s, of_the_worst * worst_s) : often_s;
   std::set<std::string> named;
   for (const auto& [service, lasted_s] : seconds) {
     if (lasted_s >= least_s) named.insert(service);
@@ -78,14 +80,17 @@ void VerdictWindow::see(const ClusterFacts& facts, double now_s) {
   slot.seconds.at(index_of(facts.standing)) += lasted_s;
   for (const std::string& service : facts.services) {
     slot.services.at(index_of(facts.standing))[service] += lasted_s;
-    // Whoever is infeasible misses its target as well, and Missed is told where both together are half of the window.
-    if (facts.standing == Standing::Infeasible) slot.services.at(index_of(Standing::Missed))[service] += lasted_s;
   }
-  if (facts.standing == Standing::Infeasible) words_ = facts.words;
+  if (facts.standing == Standing::Infeasible) {
+    words_ = facts.words;
+    // Whoever is infeasible misses its target as well, and Missed is told where both together are half of the window.
+    const std::vector<std::string>& missed = facts.services.empty() ? facts.missed : facts.services;
+    for (const std::string& service : missed) slot.services.at(index_of(Standing::Missed))[service] += lasted_s;
+  }
   const std::optional<Standing> fresh = news(sums(newest), window_s_);
   const std::optional<Standing> standing = fresh ? fresh : told_ ? std::optional(told_->standing) : std::nullopt;
   if (!standing) return;
-  std::set<std::string> services = services_of(*standing, newest);
+  std::set<std::string> services = services_of(*standing, fresh.has_value(), newest);
   if (services.empty() && told_ && told_->standing == *standing) services = std::move(told_->services);
   told_ = Verdict{*standing, std::move(services), *standing == Standing::Infeasible ? words_ : std::string()};
 }

@@ -42,7 +42,7 @@ class VerdictWindow {
     std::array<std::map<std::string, double>, standings> services;
   };
   [[nodiscard]] std::array<double, standings> sums(std::int64_t newest) const;
-  [[nodiscard]] std::set<std::string> services_of(Standing standing, std::int64_t newest) const;
+  [[nodiscard]] std::set<std::string> services_of(Standing standing, bool fresh, std::int64_t newest) const;
 
   double interval_s_;
   double window_s_;
