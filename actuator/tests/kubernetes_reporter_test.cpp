@@ -227,6 +227,24 @@ TEST_F(ReporterTest, AfterAReloadTheConditionChangedWhenItChangedBefore) {
   EXPECT_NE(again["lastHeartbeatTime"], told["lastHeartbeatTime"]);
 }
 
+// Else it would go back: the API server has had "Unknown" since it was off.
+TEST_F(ReporterTest, AConditionThatWasOffChangedWhenItIsOnAgain) {
+  build();
+  pass(70, Standing::Met);
+  requests();
+  for (const bool condition : {false, true}) {
+    const auto before = std::move(reporter_);
+    config_.condition = condition;
+    build();
+    before->give_way(*reporter_, now());
+    const double reloaded_s = now().unix_s;
+    pass(70, Standing::Met);
+    const json told = requests().front().body["status"]["conditions"][0];
+    EXPECT_EQ(told["status"], condition ? "True" : "Unknown");
+    EXPECT_EQ(told["lastTransitionTime"], kubernetes_time(reloaded_s));
+  }
+}
+
 // It misses in a fifth of the intervals: no news, so the last news must be kept up.
 TEST_F(ReporterTest, AReloadKeepsTheVerdictThatStands) {
   build();

@@ -141,9 +141,14 @@ void ClusterReporter::give_way(ClusterReporter& next, const Moment& now) {
   if (next.config_.url != config_.url || next.config_.node_name != config_.node_name) return stop(now);
   if (server_.busy()) settle(server_.wait(), now);
   next.window_.go_on(window_);
-  next.status_ = status_;
-  next.changed_unix_s_ = changed_unix_s_;
   next.warned_ = warned_;
+  const std::optional<Verdict>& told = window_.told();
+  if (config_.condition && next.config_.condition) {
+    next.status_ = status_;
+    next.changed_unix_s_ = changed_unix_s_;
+  } else if (told) {
+    next.turn_to(condition_of(*told).status, now.unix_s);  // the cluster has another status meanwhile, or none
+  }
   take_away(config_.condition && !next.config_.condition, config_.batch_cpu && !next.config_.batch_cpu, now);
 }
 
