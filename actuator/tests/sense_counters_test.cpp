@@ -80,7 +80,7 @@ TEST(SensorsTest, ALineOfThisIntervalIsNotStaleHoweverLongTheIntervalIs) {
   }
 }
 
-// What the kernel counts while an endpoint is waited for belongs to the next interval.
+// What is counted while an endpoint is waited for belongs to the next interval.
 TEST(SensorsTest, CountersOfAllServicesAreReadBeforeAnyEndpoint) {
   const Tree tree;
   tree.write("cgroup/cgroup.controllers", "cpu\n");
@@ -88,8 +88,10 @@ TEST(SensorsTest, CountersOfAllServicesAreReadBeforeAnyEndpoint) {
   const auto used = [&tree](int seconds) {
     tree.write("cgroup/b/cpu.stat", "usage_usec " + std::to_string(seconds) + "000000\n");
   };
-  const testing_support::FakeServer server([&used](const std::string&) {
+  std::string meanwhile = "{}\n";
+  const testing_support::FakeServer server([&](const std::string&) {
     used(9);
+    tree.append("b.jsonl", meanwhile);
     return testing_support::http(200, "text/plain", "h_bucket{le=\"+Inf\"} 1\nh_count 1\n");
   });
   Config config = tree.config();
@@ -97,14 +99,19 @@ TEST(SensorsTest, CountersOfAllServicesAreReadBeforeAnyEndpoint) {
   config.services[0].latency->prometheus.emplace();
   config.services[0].latency->prometheus->url = server.url();
   config.services[0].latency->prometheus->metric = "h";
+  config.services[1].counters_file = tree / "b.jsonl";
+  tree.write("b.jsonl", "{}\n");
   Sensors sensors(config, {0}, [](const std::string&) { return std::string(); });
   std::map<std::string, std::string> missing;
   used(1);
   EXPECT_FALSE(sensors.read({1, 1, 1}, {}, {}, missing)[1].counters.cpu_usage_cores) << "its first reading";
   used(2);
+  tree.append("b.jsonl", "{\"instructions\": 100}\n");
+  meanwhile = "{\"instructions\": 1000}\n";
   const auto services = sensors.read({2, 2, 1}, {}, {}, missing);
   EXPECT_EQ(server.requests(), 2);
   EXPECT_EQ(services[1].counters.cpu_usage_cores, 1.0);
+  EXPECT_EQ(services[1].counters.instructions, 100);
 }
 
 // Pods that ask for services come and go: who stays keeps what was measured of it.

@@ -137,22 +137,6 @@ void Sensors::measure(Watched& watched, const Interval& interval, Service& servi
   if (watched.config.spec.kind == "lc") read_run_delay(watched, service, missing);
   watched.cache.read(monitor_group_(service.name), interval, service.counters);
   read_perf(watched, service, missing);
-}
-
-void Sensors::listen(Watched& watched, const Interval& interval, Service& service,
-                     std::map<std::string, std::string>& missing) {
-  if (watched.latency) {
-    auto latency = watched.latency->read(interval);
-    if (latency) {
-      service.latency = *latency;
-      if (service.target_ms && !latency_at_target(service)) {
-        missing["latency." + service.name] = "the latency has no " + service.percentile +
-                                             "_ms, the percentile of the target; send it, or set percentile";
-      }
-    } else {
-      missing["latency." + service.name] = latency.error().message;
-    }
-  }
   if (!watched.counters) return;
   const Result<TelemetryReading> said = watched.counters->read_since(interval, watched.known);
   if (said) {
@@ -162,6 +146,21 @@ void Sensors::listen(Watched& watched, const Interval& interval, Service& servic
     missing["counters." + service.name] = said.error().message;
     if (said.error().kind == ErrorKind::Gone) return;
     for (const Amount amount : watched.counters->amounts()) (service.counters.*amount).reset();
+  }
+}
+
+void Sensors::listen(Watched& watched, const Interval& interval, Service& service,
+                     std::map<std::string, std::string>& missing) {
+  if (!watched.latency) return;
+  auto latency = watched.latency->read(interval);
+  if (!latency) {
+    missing["latency." + service.name] = latency.error().message;
+    return;
+  }
+  service.latency = *latency;
+  if (service.target_ms && !latency_at_target(service)) {
+    missing["latency." + service.name] =
+        "the latency has no " + service.percentile + "_ms, the percentile of the target; send it, or set percentile";
   }
 }
 
@@ -212,7 +211,7 @@ std::vector<Service> Sensors::read(const Interval& interval, const std::vector<A
     measure(watched, interval, service, missing);
     there.emplace_back(&watched, &service);
   }
-  // The kernel's counters go on while endpoints are waited for: all of them are read before.
+  // Counters go on while endpoints are waited for, the kernel's and those in files: all of them are read before.
   for (const auto& [watched, service] : there) listen(*watched, interval, *service, missing);
   return services;
 }

@@ -72,10 +72,10 @@ class Sensors {
   // Of a service that is not there in this interval.
   void forget(Watched& watched, const Interval& interval) const;
   void probe_machine();
-  // What the kernel counts.
+  // What the kernel and the service's own file count.
   void measure(Watched& watched, const Interval& interval, Service& service,
                std::map<std::string, std::string>& missing);
-  // What the service says of itself; waits for its metrics endpoint.
+  // The latency; waits for the service's metrics endpoint.
   static void listen(Watched& watched, const Interval& interval, Service& service,
                      std::map<std::string, std::string>& missing);
   void read_run_delay(Watched& watched, Service& service, std::map<std::string, std::string>& missing) const;
