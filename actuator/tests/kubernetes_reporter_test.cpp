@@ -213,6 +213,18 @@ TEST_F(ReporterTest, AReloadTakesAwayOnlyWhatIsNotToldAnyMore) {
   EXPECT_EQ(seen[0].body["status"]["conditions"][0]["reason"], "AgentStopped");
 }
 
+TEST_F(ReporterTest, WhatAReloadCannotTakeAwayIsToldWithoutTalkOfAStop) {
+  build();
+  pass(70, Standing::Met);
+  answer(http(503, "text/plain", "oh"));
+  config_.batch_cpu = false;
+  ClusterReporter next(config_, 1.0, 1.0);
+  reporter_->give_way(next, now());
+  EXPECT_THAT(log_.str(),
+              AllOf(HasSubstr("cannot take back what it reported of node 'node-17', and does not try again: HTTP 503"),
+                    HasSubstr("; remove osml.dev/batch-millicpu by hand"), Not(HasSubstr("stops"))));
+}
+
 TEST_F(ReporterTest, AfterAReloadTheConditionChangedWhenItChangedBefore) {
   build();
   pass(70, Standing::Met);

@@ -163,7 +163,11 @@ void ClusterReporter::take_away(bool condition, bool resource, const Moment& now
   const ApiAnswer answer = started ? server_.wait() : ApiAnswer{ApiResult::Failed, 0, started.error().message};
   ++results_.at(static_cast<std::size_t>(answer.result));
   if (answer.result != ApiResult::Written) {
-    spdlog::warn("the agent cannot tell the cluster that it stops: {}", answer.why);
+    // The sentence of the answer may promise a later try.
+    const bool answered = answer.status != 0 && answer.result != ApiResult::Unreachable;
+    const std::string why = answered ? "HTTP " + std::to_string(answer.status) : answer.why;
+    spdlog::warn("the agent cannot take back what it reported of node '{}', and does not try again: {}{}",
+                 config_.node_name, why, resource ? "; remove osml.dev/batch-millicpu by hand" : "");
   }
 }
 
