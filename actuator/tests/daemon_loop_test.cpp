@@ -108,8 +108,7 @@ class LoopTest : public testing::Test {
     loop_.emplace(config_, machine_, server_, *sensors_, audit_, dry_run, 0.0);
   }
   void turn(double now_s) {
-    loop_->begin();
-    loop_->turn(now_s);
+    loop_->turn([now_s] { return now_s; });
   }
   std::string audit_text() {
     const auto text = read_text(tree_ / "audit.jsonl");
@@ -175,10 +174,11 @@ TEST_F(LoopTest, ObservationCarriesWhatTheLastTurnLeft) {
 // The kubelet may be waited for; what is counted meanwhile belongs to the interval that ends then.
 TEST_F(LoopTest, TheMachineIsPutRightBeforeTheTimeOfTheTurn) {
   turn(1.0);
-  loop_->begin();
-  EXPECT_EQ(machine_.reconciled, 2);
-  EXPECT_EQ(server_.seen.size(), 1U);
-  loop_->turn(2.5);
+  loop_->turn([this] {
+    EXPECT_EQ(machine_.reconciled, 2);
+    EXPECT_EQ(server_.seen.size(), 1U);
+    return 2.5;
+  });
   EXPECT_EQ(machine_.reconciled, 2);
   ASSERT_EQ(server_.seen.size(), 2U);
   EXPECT_DOUBLE_EQ(server_.seen[1].time_s, 2.5);

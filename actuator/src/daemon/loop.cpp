@@ -37,13 +37,10 @@ void Loop::remember(Memory memory, double now_s) {
   memory_.silence.go_on(config_->hold_s, now_s);
 }
 
-void Loop::begin() {
+void Loop::turn(const std::function<double()>& now) {
   report_ = {};
   reconcile();
-}
-
-void Loop::turn(double now_s) {
-  take_turn(now_s);
+  take_turn(now());
   note_interrupts();
 }
 

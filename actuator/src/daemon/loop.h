@@ -2,6 +2,7 @@
 // turn it by hand.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -46,10 +47,9 @@ class Loop {
   Loop(const Config& config, Machine& machine, DecisionSource& server, Sensors& sensors, Audit& audit, bool dry_run,
        double now_s);
 
-  // A turn begins by putting right what others changed. That may wait for the kubelet, so `now_s` of the turn is read
-  // after it: what is counted until then belongs to the interval.
-  void begin();
-  void turn(double now_s);
+  // A turn begins by putting right what others changed. That may wait for the kubelet, so the time of the turn is asked
+  // for after it: what is counted until then belongs to the interval. `now`: node time in seconds.
+  void turn(const std::function<double()>& now);
   // All settings as they were before the agent's first change; the audit log says what that changed. `policy` and `why`
   // are the words of its line.
   Status restore(const std::string& policy, const std::string& why, double now_s);

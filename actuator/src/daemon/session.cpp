@@ -197,8 +197,7 @@ void Session::let_jobs_go() {
 }
 
 void Session::turn() {
-  loop_.begin();
-  loop_.turn(clock_.now_s());
+  loop_.turn([this] { return clock_.now_s(); });
   if (regulates()) {
     regulator_.follow(loop_.assignments(), actuator_.places());
   } else {
