@@ -89,6 +89,8 @@ TEST_F(TelemetryFileTest, ALineOfNoSamplesKeepsItsMean) {
   EXPECT_EQ(next()->sample.latency.mean_ms, 4.0);
   tree_.append("t.jsonl", "{\"mean_ms\": 3, \"samples\": 0}\n{\"mean_ms\": 7, \"samples\": 2}\n");
   EXPECT_EQ(next()->sample.latency.mean_ms, 7.0);
+  tree_.append("t.jsonl", "{\"mean_ms\": 3, \"samples\": 0}\n{\"p99_ms\": 9, \"samples\": 5}\n");
+  EXPECT_FALSE(next()->sample.latency.mean_ms) << "a mean of no request is not that of five";
 }
 
 TEST_F(TelemetryFileTest, AmountsAreOfTheLinesOfOneInterval) {

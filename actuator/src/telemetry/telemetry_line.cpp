@@ -36,9 +36,8 @@ double weight(const TelemetrySample& sample) { return static_cast<double>(sample
 
 std::optional<double> weighted(const std::vector<TelemetrySample>& lines, std::optional<double> Latency::*field) {
   // Lines that all say 0 samples count alike: what was sent is not lost.
-  const bool none_counts = std::all_of(lines.begin(), lines.end(), [field](const TelemetrySample& line) {
-    return !(line.latency.*field) || weight(line) == 0;
-  });
+  const bool none_counts =
+      std::all_of(lines.begin(), lines.end(), [](const TelemetrySample& line) { return weight(line) == 0; });
   double sum = 0;
   double weights = 0;
   for (const TelemetrySample& line : lines) {
