@@ -129,8 +129,11 @@ Findings of `osml learn data validate` when it was packed:
 _CROISSANT_TYPES = {"string": "sc:Text", "int32": "sc:Integer", "int64": "sc:Integer", "float32": "sc:Float"}
 
 
-def croissant(about: DatasetDescription, files: Sequence[Packed], identity: str) -> bytes:
-    """Croissant 1.1: files with checksums, columns with types and units."""
+def croissant(about: DatasetDescription, files: Sequence[Packed], content: str) -> bytes:
+    """Croissant 1.1: files with checksums, columns with types and units. `content` is the checksum of all checksums.
+
+    It can't be the id of the package, which has this file in it.
+    """
     document: dict[str, Any] = {
         "@context": {
             "@vocab": "https://schema.org/", "sc": "https://schema.org/", "cr": "http://mlcommons.org/croissant/",
@@ -147,7 +150,7 @@ def croissant(about: DatasetDescription, files: Sequence[Packed], identity: str)
         "creator": {"@type": "sc:Person", "name": about.contributor or "not named"},
         "datePublished": about.created,
         "version": about.provenance.version,
-        "url": f"urn:sha256:{identity}",
+        "url": f"urn:sha256:{content}",
         "distribution": [
             *(
                 {
@@ -185,11 +188,9 @@ def checksums(files: Sequence[Packed]) -> str:
     return "".join(f"{file.sha256}  {file.path}\n" for file in sorted(files))
 
 
-def write_card(folder: Path, about: DatasetDescription, report: Report, files: Sequence[Packed]) -> str:
-    """README.md, croissant.json and checksums.sha256 of a package; returns its id, the checksum of the checksums."""
+def write_card(folder: Path, about: DatasetDescription, report: Report, files: Sequence[Packed]) -> None:
+    """README.md, croissant.json and checksums.sha256 of a package."""
     sums = checksums(files)
-    identity = hashlib.sha256(sums.encode()).hexdigest()
     (folder / "checksums.sha256").write_text(sums, "utf-8")
     (folder / "README.md").write_text(card(about, report, files), "utf-8")
-    (folder / "croissant.json").write_bytes(croissant(about, files, identity))
-    return identity
+    (folder / "croissant.json").write_bytes(croissant(about, files, hashlib.sha256(sums.encode()).hexdigest()))

@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import re
 import tarfile
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,8 +40,7 @@ class Package(NamedTuple):
     """A package: one tar file, whose members are in order of their names and have no owner and no date."""
 
     file: Path
-    id: str  # sha256 over checksums.sha256: the same content, the same id
-    sha256: str
+    id: str  # sha256 of the file, by which servers and indexes know it; the same content has the same id
     rows: int
     report: Report
 
@@ -132,13 +132,18 @@ def pack(
     _check_unpacks([file.relative_to(dataset).as_posix() for file in _files(dataset)])
     write_description(dataset, about)
     files = _packed(dataset)
-    identity = write_card(dataset, about, report, files)
+    write_card(dataset, about, report, files)
     names = [*(file.path for file in files), *_ADDED]
-    target = out / f"{about.name}-{identity[:12]}.tar"
-    with whole_file(target) as partial, tarfile.open(partial, "w", format=tarfile.PAX_FORMAT) as archive:
-        for member in sorted(names):
-            archive.add(dataset / member, arcname=member, recursive=False, filter=_plain)
-    return Package(target, identity, sha256(target), report.rows, report)
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out, prefix=".packing-") as scratch:
+        packed = Path(scratch) / f"{about.name}.tar"  # its last name has the checksum of the whole file
+        with whole_file(packed) as partial, tarfile.open(partial, "w", format=tarfile.PAX_FORMAT) as archive:
+            for member in sorted(names):
+                archive.add(dataset / member, arcname=member, recursive=False, filter=_plain)
+        identity = sha256(packed)
+        target = out / f"{about.name}-{identity[:12]}.tar"
+        packed.replace(target)
+    return Package(target, identity, report.rows, report)
 
 
 def _sums(content: bytes, package: Path) -> dict[str, str]:
@@ -183,7 +188,7 @@ def send(package: Package, server: str, token: str | None) -> dict[str, Any]:
     """POST the package to `server`/v1/datasets; returns the answer. Failure where it is refused, now or before."""
     if not server.startswith(("http://", "https://")):
         raise InputError(f"--server is '{server}', expected http://HOST:PORT")
-    headers = {"content-type": MEDIA_TYPE, "x-content-sha256": package.sha256}
+    headers = {"content-type": MEDIA_TYPE, "x-content-sha256": package.id}
     headers["content-length"] = str(package.file.stat().st_size)
     if token:
         headers["authorization"] = f"Bearer {token}"

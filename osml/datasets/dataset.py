@@ -10,6 +10,7 @@ from osml.base.failure import InputError
 from osml.base.json_file import read_json
 from osml.base.whole_file import whole_file
 from osml.datasets.description import LICENCE, Fingerprint, Provenance
+from osml.datasets.programs import current_program
 from osml.datasets.schema import TRACES_SCHEMA
 from osml.datasets.store import DATASET
 
@@ -37,7 +38,7 @@ def same_collection(folder: Path, wanted: DatasetDescription) -> DatasetDescript
     known = read_description(folder)
     for what, before, now in (
         ("kind", known.provenance.kind, wanted.provenance.kind),
-        ("program", known.provenance.program, wanted.provenance.program),
+        ("program", current_program(known.provenance.program), current_program(wanted.provenance.program)),
         ("licence", known.licence, wanted.licence),
     ):
         if before != now:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from osml.cli.commands import COMMANDS
+from osml.datasets.programs import PROGRAMS, RUN_LIVE, SWEEP_LIVE, current_program
 from tests.kit.pages import ROOT
 
 OLD = {entry.old: f"{entry.group} {entry.name}" for entry in COMMANDS if entry.old}
@@ -40,8 +41,8 @@ def test_no_file_that_users_read_has_a_hidden_name() -> None:
 
 
 def test_no_message_of_the_code_quotes_a_hidden_name() -> None:
-    """Only names in backticks: a record of older runs says as bare words what made it."""
-    sources = [path for folder in ("osml", "serving") for path in (ROOT / folder).rglob("*.py")]
+    """Only names in backticks: other texts have words after `osml` that mean no command."""
+    sources = [path for folder in ("osml", "serving", "training") for path in (ROOT / folder).rglob("*.py")]
     found = [
         f"{path.relative_to(ROOT)}: {one}"
         for path in sources
@@ -49,6 +50,13 @@ def test_no_message_of_the_code_quotes_a_hidden_name() -> None:
         for one in hidden_names(quoted)
     ]
     assert found == []
+
+
+def test_programs_of_data_sets_are_shown_commands_and_older_data_sets_name_the_same() -> None:
+    assert [found for program in PROGRAMS for found in hidden_names(program)] == []
+    assert current_program("osml data sweep") == SWEEP_LIVE
+    assert current_program("osml live 0.1.0") == f"{RUN_LIVE} 0.1.0"
+    assert [current_program(program) for program in PROGRAMS] == list(PROGRAMS)
 
 
 @pytest.mark.parametrize(

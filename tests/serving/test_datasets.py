@@ -81,12 +81,12 @@ def tar(*members: tuple[str, bytes], change=lambda info: info) -> bytes:
 
 def test_a_contribution_is_taken_checked_and_kept(taking, package, tmp_path):
     answer = send(package, taking.url, None)
-    assert (answer["id"], answer["state"]) == (package.sha256, "checking")
+    assert (answer["id"], answer["state"]) == (package.id, "checking")
     found = checked(taking.url, answer["id"])
     assert (found["state"], found["rows"]) == ("accepted", package.rows), found
-    assert (tmp_path / "datasets" / f"{package.sha256}.tar").read_bytes() == package.file.read_bytes()
+    assert (tmp_path / "datasets" / f"{package.id}.tar").read_bytes() == package.file.read_bytes()
     assert send(package, taking.url, None)["state"] == "accepted"  # the same once more
-    assert [one["id"] for one in httpx.get(f"{taking.url}/v1/datasets").json()["datasets"]] == [package.sha256]
+    assert [one["id"] for one in httpx.get(f"{taking.url}/v1/datasets").json()["datasets"]] == [package.id]
     assert sorted(path.suffix for path in (tmp_path / "datasets").iterdir()) == [".json", ".tar"]
 
 
@@ -427,10 +427,10 @@ def test_a_refused_package_that_comes_again_is_checked_by_another_version_only(t
 def test_a_package_whose_record_is_damaged_is_checked_again(start_process, tmp_path, package):
     folder = tmp_path / "d"
     folder.mkdir()
-    shutil.copy(package.file, folder / f"{package.sha256}.tar")
-    (folder / f"{package.sha256}.json").write_bytes(b'{"id":')
+    shutil.copy(package.file, folder / f"{package.id}.tar")
+    (folder / f"{package.id}.json").write_bytes(b'{"id":')
     process = start_process("--datasets", str(folder))
-    assert checked(process.url, package.sha256)["state"] == "accepted"
+    assert checked(process.url, package.id)["state"] == "accepted"
 
 
 def test_only_a_token_for_all_nodes_may_contribute(start_process, tmp_path):
@@ -456,9 +456,9 @@ def test_a_check_that_a_stop_cut_off_is_done_after_the_next_start(start_process,
     send(package, first.url, None)
     first.process.kill()
     first.process.wait()
-    assert '"checking"' in Path(folder / f"{package.sha256}.json").read_text()
+    assert '"checking"' in Path(folder / f"{package.id}.json").read_text()
     second = start_process("--datasets", str(folder))
-    assert checked(second.url, package.sha256)["state"] == "accepted"
+    assert checked(second.url, package.id)["state"] == "accepted"
 
 
 def test_a_check_that_can_not_be_made_does_not_hang_for_ever(tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from osml.base.failure import Failure, InputError
+from osml.datasets.exchange import Source, write_index
 
 contributing = pytest.importorskip("osml.datasets.contribute")
 pack, send, unpack_check = contributing.pack, contributing.send, contributing.unpack_check
@@ -40,6 +41,16 @@ def test_package_is_complete_and_its_checksums_hold(dataset: Path, tmp_path: Pat
         assert hashlib.sha256((dataset / name).read_bytes()).hexdigest() == digest
     for key in ("@context", "@type", "conformsTo", "name", "description", "license", "url", "creator", "datePublished"):
         assert croissant[key]
+
+
+def test_a_package_is_fetched_by_the_id_that_its_name_has(dataset: Path, tmp_path: Path) -> None:
+    package = pack(dataset, tmp_path / "out", name="small")
+    assert package.id == hashlib.sha256(package.file.read_bytes()).hexdigest()
+    assert [file.name for file in (tmp_path / "out").iterdir()] == [package.file.name]
+    write_index(tmp_path / "out")
+    in_name = package.file.stem.removeprefix("small-")
+    assert Source(None, str(tmp_path / "out")).fetch(in_name, tmp_path / "fetched").id == package.id
+    assert pack(dataset, tmp_path / "out", name="small") == package
 
 
 def _tar(file: Path, members: list[tuple[str, bytes, dict[str, str]]]) -> Path:
@@ -241,8 +252,8 @@ def test_what_nobody_could_unpack_is_not_packed(dataset: Path, tmp_path: Path, m
 
 def test_a_package_that_the_server_refused_before_is_no_success(dataset: Path, tmp_path: Path) -> None:
     package = pack(dataset, tmp_path / "out", name="small")
-    answer = {"id": package.sha256, "state": "refused", "findings": [{"severity": "error", "message": "odd rows"}]}
-    said = rf"did not accept data set {package.sha256[:12]} \(refused\): odd rows"
+    answer = {"id": package.id, "state": "refused", "findings": [{"severity": "error", "message": "odd rows"}]}
+    said = rf"did not accept data set {package.id[:12]} \(refused\): odd rows"
     with server(202, answer) as (url, _), pytest.raises(Failure, match=said) as caught:
         send(package, url, None)
     assert caught.value.exit_code == 1

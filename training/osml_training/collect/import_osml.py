@@ -24,6 +24,7 @@ from osml.base.whole_file import whole_file
 from osml.datasets.arrow import numpy_type, pa, pq
 from osml.datasets.dataset import DatasetDescription, same_collection, write_description
 from osml.datasets.description import Provenance, metadata
+from osml.datasets.programs import IMPORT_OSML
 from osml.datasets.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema, write_options
 from osml.datasets.store import TRACES, forget_labels
 from osml.simulator import catalogs
@@ -243,7 +244,7 @@ def _cell_table(
 
 
 def _provenance() -> Provenance:
-    return Provenance("real", "osml data import-osml", notes=["published with OSML (FAST 2023); licence not stated"])
+    return Provenance("real", IMPORT_OSML, notes=["published with OSML (FAST 2023); licence not stated"])
 
 
 def describe_import(folder: Path, platform: PlatformModel) -> None:

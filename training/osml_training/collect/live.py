@@ -17,6 +17,7 @@ from osml.base.whole_file import whole_file
 from osml.datasets.arrow import pa, pq
 from osml.datasets.dataset import DatasetDescription, same_collection, write_description
 from osml.datasets.description import Fingerprint, Provenance, common, described, metadata
+from osml.datasets.programs import COLLECT_LIVE
 from osml.datasets.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema, write_options
 from osml.datasets.store import TRACES, forget_labels, open_parquet
 from osml.domain import Observation
@@ -221,7 +222,7 @@ def _in_its_files(folder: Path, platform: Fingerprint) -> Fingerprint:
 
 
 def _description(folder: Path, platforms: list[Fingerprint], *, simulated: bool) -> DatasetDescription:
-    provenance = Provenance("virtual" if simulated else "real", "osml data collect --live")
+    provenance = Provenance("virtual" if simulated else "real", COLLECT_LIVE)
     return DatasetDescription(folder.name, provenance, platforms)
 
 

@@ -15,6 +15,7 @@ from osml.base.failure import InputError
 from osml.base.json_file import NO_JSON, from_json
 from osml.datasets.description import Fingerprint, Provenance
 from osml.datasets.live_columns import SCHEMA as LIVE_SCHEMA
+from osml.datasets.programs import AGENT_RECORD, RUN_LIVE, SWEEP_LIVE, current_program
 from osml.datasets.store import FAR, SWEEP, open_parquet
 from osml.domain import Assignment, Latency, Observation, Platform, Service
 from osml.domain.cpu_names import folder_name
@@ -48,8 +49,11 @@ class NothingMeasuredError(InputError):
 def one_interval(observation: Observation) -> LiveFile:
     """An observation as a file that has nothing else."""
     platform = observation.platform
-    provenance = Provenance("real", "osml data sweep")
-    return LiveFile(_fingerprint(platform), platform.core_quantum, provenance, [_interval(observation)])
+    return LiveFile(_fingerprint(platform), platform.core_quantum, _of_sweep(), [_interval(observation)])
+
+
+def _of_sweep() -> Provenance:
+    return Provenance("real", SWEEP_LIVE)
 
 
 def _interval(observation: Observation) -> list[Row]:
@@ -109,7 +113,7 @@ _MACHINE = (("platform", "id"), ("core_quantum", "core_quantum"), ("cores", "cor
 
 def _read_record(file: Path) -> LiveFile:
     """A record without what is no data: half lines after a power cut, and intervals in which the agent only watched."""
-    found = LiveFile(Fingerprint(""), 1.0, Provenance("real", "osml-agent run --record"))
+    found = LiveFile(Fingerprint(""), 1.0, Provenance("real", AGENT_RECORD))
     first, fault = None, ""
     for number, line in enumerate(records.read(file), start=1):
         if not isinstance(line, records.Line):
@@ -186,9 +190,8 @@ def _read_sweep(file: Path) -> LiveFile:
             rows.append(interval)
     if first is None:
         raise NothingMeasuredError(f"{file}: no cell of the sweep was measured")
-    provenance = Provenance("real", "osml data sweep")
     quantum = first.platform.core_quantum
-    return LiveFile(_fingerprint(first.platform), quantum, provenance, rows, salt, service, estimated)
+    return LiveFile(_fingerprint(first.platform), quantum, _of_sweep(), rows, salt, service, estimated)
 
 
 def _read_traces(file: Path) -> LiveFile:
@@ -220,7 +223,8 @@ def _read_traces(file: Path) -> LiveFile:
         llc_ways=first["platform_ways"],
         kernel=said.get("kernel"),
     )
-    provenance = Provenance("real", str(said.get("program", "osml live")), settings={"policy": said.get("policy")})
+    program = current_program(str(said.get("program", RUN_LIVE)))
+    provenance = Provenance("real", program, settings={"policy": said.get("policy")})
     return LiveFile(fingerprint, float(first["core_quantum"]), provenance, list(whole.values()))
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from osml.datasets.arrow import numpy_type, pa
 from osml.datasets.description import Provenance, metadata
+from osml.datasets.programs import COLLECT
 from osml.datasets.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema
 from osml.simulator.fleet import measure as m
 from osml_training.collect.fingerprint import virtual_fingerprint
@@ -60,7 +61,7 @@ def provenance_of(sweep: Sweep) -> Provenance:
         settings["unconfined"] = sweep.unconfined
     if sweep.most_neighbours != MAX_NEIGHBOURS:
         settings["most_neighbours"] = sweep.most_neighbours
-    return Provenance("virtual", "osml data collect", seed=sweep.seed, settings=settings)
+    return Provenance("virtual", COLLECT, seed=sweep.seed, settings=settings)
 
 
 def schema_of(sweep: Sweep, platform: str) -> Any:

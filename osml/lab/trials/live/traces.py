@@ -14,6 +14,7 @@ import msgspec
 
 from osml import __version__
 from osml.datasets.live_columns import COLUMNS, SCHEMA
+from osml.datasets.programs import RUN_LIVE
 from osml.domain import DRY_RUN, Assignment, Latency, Service
 from osml.lab.trials.live.phases import LivePhase
 from osml.lab.trials.live.telemetry import TelemetryLine, line_of, read_telemetry
@@ -50,7 +51,7 @@ def _is_lc(name: str, phases: list[LivePhase]) -> bool:
 def provenance(summary: dict[str, Any]) -> dict[str, Any]:
     """What made the file: program, machine, mix. No host name: traces are handed around."""
     return {
-        "program": f"osml live {__version__}",
+        "program": f"{RUN_LIVE} {__version__}",
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "kernel": machine.release(),
         "machine": machine.machine(),

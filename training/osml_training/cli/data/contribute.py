@@ -53,7 +53,6 @@ def contribute_command(
     document: dict[str, Any] = {
         "package": str(package.file),
         "id": package.id,
-        "sha256": package.sha256,
         "rows": package.rows,
         "bytes": package.file.stat().st_size,
         "findings": package.report.findings,
@@ -67,8 +66,10 @@ def contribute_command(
     if server is not None and answer is not None:
         at = f"{server.rstrip('/')}/v1/datasets/{answer['id']}"
         where += f"\n{server} received it ({answer.get('state', 'checking')}); result: GET {at}"
+    findings = sum(package.report.counts.values())
+    seen = f"{findings:,} findings" + (f" (see `osml learn data validate {dataset}`)" if findings else "")
     Console().print(
-        f"{package.rows:,} rows, {sum(package.report.counts.values()):,} findings, id {package.id[:12]}\n{where}",
+        f"{package.rows:,} rows, {seen}, id {package.id[:12]}\n{where}",
         highlight=False,
         soft_wrap=True,
         markup=False,
