@@ -299,6 +299,23 @@ def test_faults_of_a_policy_count_against_it_and_the_node_goes_on(tmp_path: Path
     assert row["intervals"] > 2
 
 
+@pytest.mark.usefixtures("bad_policy")
+def test_the_terminal_says_that_a_policy_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SUITES, "small", SMALL)
+    out = str(tmp_path / "out")
+    asked = ["run", "small", "--out", out, "--policies", "even,bad", "--limit", "1", "--seeds", "1", "--workers", "1"]
+    CliRunner().invoke(bench.app, asked, catch_exceptions=False)
+    [row] = [row for row in Store(Path(out)).results() if row["policy"] == "bad"]
+    said = f"bad: 2 of {row['intervals']} decisions were faulty, the first: {row['fault']}; its rows show the last"
+    for again in (["report", out], [*asked, "--resume"]):
+        shown = CliRunner().invoke(bench.app, again, catch_exceptions=False)
+        assert shown.exit_code == 0
+        assert said in shown.stderr
+        assert "even: " not in shown.stderr
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["faulty"] == {"bad": {"faults": 2, "decisions": row["intervals"], "first": row["fault"]}}
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [

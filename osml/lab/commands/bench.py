@@ -16,8 +16,10 @@ from osml.base.failure import InputError
 from osml.lab.bench.contenders import checked_levers, without_models
 from osml.lab.bench.papers.document import document, rows, runs_of
 from osml.lab.bench.report.build import build
-from osml.lab.bench.report.tables import METRICS, SHOWN
+from osml.lab.bench.report.tables import SHOWN, fault_lines, faulty
+from osml.lab.bench.results import Results
 from osml.lab.bench.run import Settings, run
+from osml.lab.bench.store import Store
 from osml.lab.bench.suite import Suite
 from osml.lab.bench.suites import SUITES, suite
 from osml.lab.bench.workers import in_this_process, processes, ray_cluster
@@ -100,6 +102,7 @@ def run_suite(
         who,
         console,
     )
+    _warn_of_faults(faulty(Results(Store(out).results(), [], metadata)))
     if json:
         _print(metadata)
     else:
@@ -113,6 +116,7 @@ def report(
 ) -> None:
     """Write report.html, report.md, summary.json and the plots into a results folder."""
     summary = build(folder)
+    _warn_of_faults(summary["faulty"])
     if json:
         _print(summary)
     else:
@@ -120,9 +124,14 @@ def report(
         Console(markup=False).print(f"wrote {folder}/report.html", highlight=False)
 
 
+def _warn_of_faults(found: dict[str, Any]) -> None:
+    for line in fault_lines(found):
+        Console(stderr=True, markup=False).print(line, highlight=False, soft_wrap=True)
+
+
 def _print_means(summary: dict[str, Any]) -> None:
     """What a comparison is about, a row for each policy; the report has the intervals and all the rest."""
-    columns = {m.column: m for m in METRICS[:SHOWN]}
+    columns = {m.column: m for m in SHOWN}
     for part in next(iter(summary["policies"].values())):
         table = Table("policy", title=f"{summary['suite']}, {part} (simulated)", title_justify="left")
         for metric in columns.values():

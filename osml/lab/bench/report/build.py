@@ -12,7 +12,7 @@ from osml.lab.bench.contenders import levers_text
 from osml.lab.bench.published import published
 from osml.lab.bench.report.document import Section, markdown, page
 from osml.lab.bench.report.statistics import Estimate
-from osml.lab.bench.report.tables import METRICS, differences, estimate, faults, overview
+from osml.lab.bench.report.tables import METRICS, differences, estimate, faults, faulty, overview
 from osml.lab.bench.results import Results
 from osml.lab.bench.store import Store
 from osml.lab.bench.suites import suite as suite_of
@@ -84,6 +84,7 @@ def _summary(results: Results) -> dict[str, Any]:
         "by_feasibility": {name: _by_policy(group) for name, group in apart.items() if group.rows},
         "mixes": {name: results.mixes(said) for name, said in (*groups.items(), ("undecided", None))},
         "published": published().get(suite_of(suite).paper, {}),
+        "faulty": faulty(results),
         "metadata": results.metadata,
     }
 

@@ -40,8 +40,11 @@ METRICS = (
     Metric("cliff_falls", "falls off the cliff", ".2g", "mean"),
     Metric("faults", "faulty decisions", ".3g", "mean"),
 )
-SHOWN = 5
-"""The first SHOWN ones are what a comparison is about; what follows explains it."""
+SHOWN = tuple(
+    next(metric for metric in METRICS if metric.column == column)
+    for column in ("converged", "emu", "target_missed_share", "e_s", "cores_used", "ways_used")
+)
+"""What a comparison is about; the others explain it."""
 
 
 def estimate(rows: Sequence[Row], metric: Metric) -> Estimate:
@@ -134,6 +137,27 @@ def faults(results: Results) -> Section | None:
     found = [[row["policy"], row["mix"], str(row["seed"]), str(row["faults"]), row["fault"] or ""] for row in rows[:50]]
     text = f"{len(rows)} runs have illegal decisions or exceptions; the node keeps the last legal decision."
     return Section("Faults of policies", [text], [Table(["policy", "mix", "seed", "decisions", "first fault"], found)])
+
+
+def faulty(results: Results) -> dict[str, dict[str, Any]]:
+    """Decisions of each faulty policy: the faulty ones, all of them, and the first fault."""
+    found: dict[str, dict[str, Any]] = {}
+    for policy in results.policies:
+        rows = results.of(policy=policy)
+        first = next((row["fault"] for row in rows if row["faults"]), None)
+        if first is not None:
+            faults, decisions = (sum(row[column] or 0 for row in rows) for column in ("faults", "intervals"))
+            found[policy] = {"faults": faults, "decisions": decisions, "first": first}
+    return found
+
+
+def fault_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """One sentence for each faulty policy: without it, its rows look like those of a good one."""
+    return [
+        f"{policy}: {one['faults']:,} of {one['decisions']:,} decisions were faulty, the first: {one['first']}; "
+        "its rows show the last legal decision"
+        for policy, one in found.items()
+    ]
 
 
 def against_published(
