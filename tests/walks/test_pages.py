@@ -112,3 +112,13 @@ def test_the_demos_of_the_demo_page() -> None:
         shutil.rmtree(ROOT / "out/demo", ignore_errors=True)
         bash(command, ROOT, 600)
         assert json.loads((ROOT / "out/demo/summary.json").read_text())["simulated"] is True
+
+
+def test_the_list_of_what_uses_cpu_time_has_cpu_times() -> None:
+    if shutil.which("systemd-cgtop") is None:
+        pytest.skip("systemd-cgtop is not installed")
+    text = (ROOT / "docs/how-to/your-machine.md").read_text("utf-8")
+    [command] = re.findall(r"`(systemd-cgtop [^`]*)`", text)
+    second = bash(command, ROOT).strip().split("\n\n")[1]
+    shares = [line.split()[-4] for line in second.splitlines()]  # path, tasks, %CPU, memory, input, output
+    assert any(re.fullmatch(r"\d+\.\d", share) for share in shares), second
