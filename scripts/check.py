@@ -48,6 +48,7 @@ def lanes(*, tests: bool) -> tuple[tuple[Part, ...], ...]:
         Part("imports", ("lint-imports",)),
         Part("imports C++", (sys.executable, "scripts/check_cpp_layers.py")),
         Part("folders", (sys.executable, "scripts/check_folders.py")),
+        Part("chart", (sys.executable, "scripts/chart_schema.py", "--check")),
         Part("pages", (sys.executable, "docs/generate_reference.py", "--check")),
         Part("figures", (sys.executable, "-m", "osml.lab.results", "--check")),
     )

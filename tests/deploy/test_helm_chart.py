@@ -13,6 +13,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from scripts import chart_schema
 from tests.deploy.agent_yaml import complaints, read_agent_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -313,6 +314,14 @@ WRONG = {
     "a registry without its slash": ("images.registry=registry.example/osml", "registry"),
     "a label": ("agent.nodeSelector.osml=true", "nodeSelector"),
     "a word for a port": ("agent.latencyPorts={http}", "latencyPorts"),
+    "a word for a target": ("agent.services[0].target=10", "target"),
+    "a service without a class": ("agent.services[0].name=web", "class"),
+    "a key of the agent, misspelt": ("agent.config.intervall_s=2", "intervall_s"),
+    "a node for all nodes": ("agent.config.node=mynode", "node"),
+    "services in two places": ("agent.config.services[0].name=web", "services"),
+    "an address in two places": ("agent.config.server.url=http://192.0.2.1", "url"),
+    "the token of the chart": ("agent.config.server.token_file=/token", "token_file"),
+    "a place of the chart": ("agent.config.roots.cgroup=/sys/fs/cgroup", "cgroup"),
     "a file mode": ("agent.discover.datagramMode=0777", "datagramMode"),
     "an address for a secret": ("images.pullSecrets={https://registry.example}", "pullSecrets"),
 }
@@ -347,6 +356,24 @@ def test_the_schema_has_the_names_of_the_values() -> None:
 
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     compare(values, json.loads((CHART / "values.schema.json").read_text()), "")
+
+
+def test_the_schema_has_the_rules_of_the_agent() -> None:
+    text = chart_schema.CHART.read_text("utf-8")
+    assert text == chart_schema.with_rules_of_agent(text), "run `python scripts/chart_schema.py`"
+
+
+def test_the_keys_that_config_may_have_are_taken(tmp_path: Path) -> None:
+    """Parts of a section, without what the agent requires there: the chart has it."""
+    config = {
+        "hold_s": 30,
+        "server": {"timeout_s": 1},
+        "levers": {"frequency": "on"},
+        "kubelet": {"guaranteed": "take"},
+    }
+    merged = agent_config(by_name(render(values={"agent": {"config": config}}, tmp_path=tmp_path)))
+    assert merged["server"]["timeout_s"] == 1
+    assert complaints(merged) == []
 
 
 def test_helm_finds_nothing_to_complain_about() -> None:
