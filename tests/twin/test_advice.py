@@ -40,6 +40,22 @@ def test_a_sure_lever_that_divides_the_machine_is_a_yes() -> None:
     assert any("The target is then met." in text for text in said)
 
 
+def test_a_short_record_with_one_miss_is_no_yes_and_the_lever_did_not_meet_the_target() -> None:
+    met = replace(_BLAME, measured_ms=4.0, predicted_ms=4.0)
+    lever = replace(_CAT, gain=1.0, low=0.5, high=1.5, after_ms=3.0)
+    needed, said = answer([Advice(met, (lever,), 5.0, "p99", 1 / 12, 1 / 12, Target(12, 12, 1))])
+    assert needed is None
+    assert verdict(needed, []) == "It can't be told for sure from this record."
+    assert "That can't be told for sure: redis was measured in 12 intervals, expected at least 300." in said
+    assert any(text.startswith("Partitioning may help: own cache ways") for text in said)
+    assert any("The target is met in most intervals without it, too: 1 of 12 missed it." in text for text in said)
+    assert not any("then met" in text for text in said)
+    long = Target(300, 300, 25)
+    needed, said = answer([Advice(met, (lever,), 5.0, "p99", 1 / 12, 1 / 12, long)])
+    assert needed is True
+    assert any("without it, too: 25 of 300 missed it." in text for text in said)
+
+
 def test_a_lever_whose_bounds_hold_no_change_is_neither_yes_nor_no() -> None:
     needed, said = _advice(replace(_CAT, low=-1.0), _AWAY)
     assert needed is None

@@ -21,6 +21,9 @@ from osml.twin.targets import Target
 WORTH = 0.05
 """Share of the latency that a lever has to take off to be worth a word."""
 
+ENOUGH = 300
+"""Measured intervals from which on an answer is sure: a few that miss a target may be chance."""
+
 THROUGH = {"cpu": "the CPUs", "cache": "the cache", "memory bandwidth": "the memory bandwidth"}
 
 
@@ -152,10 +155,13 @@ def _say(one: Advice, said: list[str]) -> bool | None:
     wanted, firm = WORTH * blame.measured_ms, _firm(one)
     sure = best(firm, PARTITIONING)
     if sure is not None and sure.gain >= wanted:
-        met = one.target_ms is not None and sure.after_ms <= one.target_ms
-        after = "met" if met else "still missed"
-        said.append(f"Partitioning helps: {sure.lever}, {_gain(sure)}. The target is then {after}.")
-        return True
+        few = one.record is not None and one.record.measured < ENOUGH
+        helps = "may help" if few else "helps"
+        said.append(f"Partitioning {helps}: {sure.lever}, {_gain(sure)}. {_afterwards(one, sure)}")
+        if few and one.record is not None:
+            measured = f"{name} was measured in {one.record.measured:,} intervals"
+            said.append(f"That can't be told for sure: {measured}, expected at least {ENOUGH:,}.")
+        return None if few else True
     here = [lever for lever in one.levers if lever.available and lever.gain >= wanted]
     hopes, lacking = [lever for lever in here if lever.lever in PARTITIONING], _lacking(one)
     if hopes:
@@ -170,6 +176,16 @@ def _say(one: Advice, said: list[str]) -> bool | None:
     if other is not None:
         said.append(f"Sure to help it: {other.lever}, {_gain(other)}.")
     return None if hopes else False
+
+
+def _afterwards(one: Advice, lever: Lever) -> str:
+    """What becomes of the target. Where it is met as it is, the lever is not the reason."""
+    if one.target_ms is None or lever.after_ms > one.target_ms:
+        return "The target is then still missed."
+    if one.blame.measured_ms > one.target_ms:
+        return "The target is then met."
+    seldom = f": {one.record.missed:,} of {one.record.measured:,} missed it" if one.record else ""
+    return f"The target is met in most intervals without it, too{seldom}."
 
 
 def _firm(one: Advice) -> list[Lever]:
