@@ -19,7 +19,7 @@ from osml.frontier import DIRECTIONS, KINDS, SLOWDOWNS, b_points, label, referen
 
 Labelling = Literal["frontier", "reference"]
 
-_FEWEST_CELLS = 4
+FEWEST_CELLS = 4
 
 
 class _Labels(NamedTuple):
@@ -48,7 +48,7 @@ def _outcome(surface: Floats, target_ms: float | None, has_load: bool, oaa: Ints
         return "no_target"
     if not has_load:
         return "no_load"  # cells of different loads are no surface
-    if known.sum() < _FEWEST_CELLS:
+    if known.sum() < FEWEST_CELLS:
         return "too_few_cells"
     if not (surface[known] <= target_ms).any():
         return "never_met"

@@ -67,7 +67,7 @@ def test_the_first_command_of_the_page_on_contributions_is_this_one() -> None:
     kinds = [" ".join(line.split()[:4]) for line in block.commands]
     assert kinds == [f"osml learn data {name}" for name in ("sweep", "sweep", "label", "validate")]
     options = block.commands[0].removeprefix("osml learn data sweep out/redis ").split()
-    assert options == ["--trial", "redis", "--load", "1000,2000", "--dry-run"]
+    assert options == ["--trial", "redis", "--load", "1000,1500,2000,3000", "--dry-run"]
 
 
 @pytest.mark.slow

@@ -159,6 +159,7 @@ def test_intervals_of_services_on_cache_domains_are_left_out_and_counted(tmp_pat
     found = CliRunner().invoke(data.app, ["collect", str(tmp_path / "set"), "--live", str(file), "--settle", "0"])
     assert found.exit_code == 0, found.output
     assert "2 with services on cache domains" in found.stdout
+    assert "warning: the agent used 2 cache domains, but a row has the ways of one; set cpu.cpus" in found.stderr
     assert len(rows_of(tmp_path / "set", "redis")) == 3
 
 

@@ -14,7 +14,7 @@ import yaml
 from osml.base.failure import Failure, InputError, MachineError
 from osml.datasets.dataset import DatasetDescription, write_description
 from osml.datasets.description import Provenance
-from osml.domain import Observation, Platform, Service
+from osml.domain import CacheDomain, Observation, Platform, Service
 from osml.domain.platform import MbaRange
 
 journals = pytest.importorskip("osml_training.live_sweep.journal")
@@ -24,6 +24,7 @@ decisions = pytest.importorskip("osml_training.live_sweep.decisions")
 running = pytest.importorskip("osml_training.live_sweep.run")
 command = pytest.importorskip("osml_training.cli.data.sweep")
 design = pytest.importorskip("osml_training.live_sweep.design")
+room = pytest.importorskip("osml_training.live_sweep.room")
 
 ABOUT = journals.Swept("web", "vm", 20, 0.1, None, 10.0, "p99", ["job"])
 
@@ -159,7 +160,8 @@ def test_only_the_agent_with_the_token_gets_decisions() -> None:
         assert answer.json()["partition"]["regions"] == [{"owners": ["web"], "cores": 2, "ways": 0}]
 
 
-SEEN = Observation("n", 1, 1.0, 1.0, Platform(id="vm", cores=2, cpus="0-1"), [Service("web", "lc", target_ms=10.0)])
+VM = Platform(id="vm", cores=20, cpus="0-1", core_quantum=0.1)
+SEEN = Observation("n", 1, 1.0, 1.0, VM, [Service("web", "lc", target_ms=10.0)])
 
 
 def of_another_program(folder: Path) -> Path:
@@ -182,6 +184,37 @@ def test_a_sweep_that_could_not_be_kept_does_not_begin(
     setup = running.Setup(Path("osml-agent"), {}, "web", frozenset())
     with pytest.raises(InputError, match=words):
         command._run(setup, folder, simulated=True, dry_run=False, yes=True, json=False)
+
+
+@pytest.mark.parametrize(
+    ("platform", "words"),
+    [
+        (Platform(id="vm", cores=2, cpus="0-1"), r"web can have 2 different allocations here, expected at least 4"),
+        (
+            Platform(
+                id="epyc", cores=16, cpus="0-15", ways=16,
+                domains=[CacheDomain(0, "0-7"), CacheDomain(1, "8-15")],
+            ),
+            r"the agent uses 2 cache domains, expected one: .*; set cpu\.cpus of the agent to the CPUs of one cache",
+        ),
+    ],
+)  # fmt: skip
+def test_a_sweep_that_could_give_no_label_does_not_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: Platform, words: str
+) -> None:
+    seen = msgspec.structs.replace(SEEN, platform=platform)
+    monkeypatch.setattr("osml.lab.trials.children.interrupt_on_signals", lambda: None)
+    monkeypatch.setattr(running, "look", lambda *_: [seen])
+    setup = running.Setup(Path("osml-agent"), {}, "web", frozenset())
+    with pytest.raises(MachineError, match=words):
+        command._run(setup, tmp_path / "set", simulated=True, dry_run=True, yes=False, json=False)
+
+
+def test_a_node_of_several_caches_is_swept_on_one_of_them() -> None:
+    platform = Platform(
+        id="epyc", cores=8, cpus="0-7", ways=16, domains=[CacheDomain(0, "0-7"), CacheDomain(1, "8-15")]
+    )
+    room.check_room(room.room_of([msgspec.structs.replace(SEEN, platform=platform)], "web"), platform)
 
 
 def test_rows_that_cannot_be_kept_are_an_error_and_no_rows_are_none(tmp_path: Path) -> None:

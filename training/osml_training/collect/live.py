@@ -133,6 +133,7 @@ class Taken(NamedTuple):
     rows: int
     platforms: list[Fingerprint]
     left: Left = Left()
+    caches: int = 1  # the most cache domains of a node whose cache has ways: then its rows are not of one
 
 
 def take_over(
@@ -153,9 +154,12 @@ def take_over(
     same_collection(folder, _description(folder, [], simulated=simulated))
     rows_total, left, platforms = 0, Left(), dict[str, Fingerprint]()
     taken: dict[str, Path] = {}
+    caches = 1
     for file in {file.resolve(): file for file in files}.values():
         live = read_live(file)
         _check_names(live, file)
+        if live.platform.llc_ways is not None:
+            caches = max(caches, live.caches)
         other = taken.setdefault(live.salt, file)
         if other != file:
             raise InputError(f"{other} and {file} begin with the same interval: give the longer one alone")
@@ -186,7 +190,7 @@ def take_over(
         platforms[live.platform.id] = live.platform
         if done is not None:
             done(file, sum(len(rows) for rows in by_service.values()))
-    return Taken(rows_total, list(platforms.values()), left)
+    return Taken(rows_total, list(platforms.values()), left, caches)
 
 
 def _remove_others(folder: Path, salt: str, written: set[Path]) -> None:

@@ -17,7 +17,7 @@ from osml.datasets.description import Fingerprint, Provenance
 from osml.datasets.live_columns import SCHEMA as LIVE_SCHEMA
 from osml.datasets.programs import AGENT_RECORD, RUN_LIVE, SWEEP_LIVE, current_program
 from osml.datasets.store import FAR, SWEEP, open_parquet
-from osml.domain import Assignment, Latency, Observation, Platform, Service
+from osml.domain import Assignment, Latency, Observation, Platform, Service, usable_domains
 from osml.domain.cpu_names import folder_name
 from osml.predictors.features import has_smt
 from osml.predictors.reach import NAN, Reach, reaches, read_back
@@ -37,6 +37,7 @@ class LiveFile:
     salt: str = ""  # tells its runs from those of other files; a file that grows keeps it
     only: str | None = None  # the service that the file is about; None: all of them
     estimated: bool = False  # its loads are none that a generator was told
+    caches: int = 1  # domains of the last-level cache that a service may be on
     in_domains: int = 0  # intervals that are not here: their services were placed on cache domains
     only_watched: int = 0  # the same: of a dry run
     damaged: int = 0  # lines that are none of a record
@@ -133,6 +134,7 @@ def _read_record(file: Path) -> LiveFile:
             found.intervals.append(_interval(observation))
     if first is None:
         raise InputError(f"{file}: {fault or f'contains no observation, expected {_RECORD}'}")
+    found.caches = max(1, len(usable_domains(first.platform)))
     found.platform, found.quantum = _fingerprint(first.platform), first.platform.core_quantum
     return found
 

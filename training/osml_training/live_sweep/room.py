@@ -9,8 +9,11 @@ import numpy as np
 from osml.allocation.fair import equal_split
 from osml.allocation.limits import Budget, Limits, budgets
 from osml.base.failure import MachineError
-from osml.domain import Observation, Partition, Region
+from osml.datasets.label import FEWEST_CELLS
+from osml.domain import Observation, Partition, Platform, Region, usable_domains
 from osml_training.live_sweep.design import Bools, Cell
+
+OF_ONE_CACHE = "set cpu.cpus of the agent to the CPUs of one cache (`lscpu -e=CPU,CACHE` shows them)"
 
 _HEADROOM = 2.0
 """Times the CPU time that a neighbour used: what it keeps, with one unit more."""
@@ -67,6 +70,22 @@ class Room:
             for name in troubled:
                 if name in least:
                     least[name] = max(least[name], had(name) + 1, round(_MORE * had(name)))
+
+
+def check_room(room: Room, platform: Platform) -> None:
+    """MachineError where the cells of a sweep would be too few for a label, or would not be what the rows say."""
+    caches = len(usable_domains(platform))
+    if platform.ways is not None and caches > 1:
+        raise MachineError(
+            f"the agent uses {caches} cache domains, expected one: a service on several has the ways of each; "
+            f"{OF_ONE_CACHE}"
+        )
+    cells = int(room.allowed().sum())
+    if cells < FEWEST_CELLS:
+        raise MachineError(
+            f"{room.service} can have {cells} different allocations here, expected at least {FEWEST_CELLS}; "
+            "match it by its cgroup and set cpu.quantum of the agent to 0.1, or stop neighbours"
+        )
 
 
 def room_of(observations: list[Observation], service: str) -> Room:

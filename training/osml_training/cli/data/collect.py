@@ -184,6 +184,7 @@ def _take_over(out: Path, files: list[Path], here: bool, simulated: bool, settle
     """`--live`: what an agent observed."""
     from osml_training.collect.live import describe_live, take_over  # noqa: PLC0415
     from osml_training.collect.machine import this_machine  # noqa: PLC0415
+    from osml_training.live_sweep.room import OF_ONE_CACHE  # noqa: PLC0415
 
     with bar("reading", len(files), "files") as progress:
 
@@ -194,6 +195,13 @@ def _take_over(out: Path, files: list[Path], here: bool, simulated: bool, settle
         machine = this_machine("here") if here else None
         found = take_over(out, files, machine, done, simulated=simulated, settle=settle)
     describe_live(out, found.platforms, simulated=simulated)
+    if found.caches > 1:
+        Console(stderr=True).print(
+            f"warning: the agent used {found.caches} cache domains, but a row has the ways of one; {OF_ONE_CACHE}",
+            highlight=False,
+            soft_wrap=True,
+            markup=False,
+        )
     platforms = [platform.id for platform in found.platforms]
     document = {
         "dataset": str(out),

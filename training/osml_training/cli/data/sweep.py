@@ -163,7 +163,7 @@ def _run(setup: Setup, out: Path, *, simulated: bool, dry_run: bool, yes: bool, 
     from osml_training.collect.live import check_before  # noqa: PLC0415
     from osml_training.collect.machine import this_machine  # noqa: PLC0415
     from osml_training.live_sweep.journal import CellState, of_this_sweep  # noqa: PLC0415
-    from osml_training.live_sweep.room import room_of  # noqa: PLC0415
+    from osml_training.live_sweep.room import check_room, room_of  # noqa: PLC0415
     from osml_training.live_sweep.run import RUNNING, look, restore_before, swept  # noqa: PLC0415
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -176,6 +176,7 @@ def _run(setup: Setup, out: Path, *, simulated: bool, dry_run: bool, yes: bool, 
     check_before(out, seen[-1], machine, simulated=simulated)
     room, about = room_of(seen, setup.service), swept(seen[-1], setup.service)
     of_this_sweep(out, about)
+    check_room(room, seen[-1].platform)
     _check_throttles(setup.conditions, seen[-1].platform.mba)
     plan = _plan(setup, seen[-1], room)
     for line in plan["words"]:
