@@ -12,7 +12,6 @@ from osml.doctor.finding import Area, Finding
 from osml.predictors import ManifestEntry, load_manifest, models_folder
 from osml.predictors.manifest import verify_entry
 
-_TRAINING = "run `make setup-training` in the checkout of osml (installs 6 GB)"
 _PACKAGES: tuple[tuple[str, str, Area, str], ...] = (
     ("models", "onnxruntime", "decide", how_to_install("models")),
     ("server", "osml-serving", "decide", how_to_install(package="osml-serving")),
@@ -20,9 +19,9 @@ _PACKAGES: tuple[tuple[str, str, Area, str], ...] = (
     ("mount", "mfusepy", "simulate", how_to_install("fuse")),
     ("environment", "gymnasium", "simulate", how_to_install("gym")),
     ("bench", "scikit-learn", "simulate", how_to_install("lab")),
-    ("training", "torch", "train", _TRAINING),
-    ("tracking", "mlflow", "train", _TRAINING),
-    ("cluster", "ray", "train", _TRAINING),
+    ("training", "torch", "train", how_to_install("train", package="osml-training")),
+    ("tracking", "mlflow", "train", how_to_install("train", package="osml-training")),
+    ("cluster", "ray", "train", how_to_install("ray", package="osml-training")),
 )
 """What it is for, the distribution that has it, and how to get it."""
 
