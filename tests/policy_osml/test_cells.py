@@ -42,6 +42,19 @@ def test_what_jobs_have_is_not_called_idle() -> None:
     assert "32 cores and 2 ways are for the jobs" in run.words()
 
 
+def test_where_the_cache_has_no_ways_no_reason_speaks_of_them() -> None:
+    run = Run(cells(rate_10=4.0, rate_50=8.0), replace(PLATFORM, ways=None))
+    said: list[str] = []
+    for rate in (50.0, 10.0, 50.0):
+        for _ in range(20):
+            run(service("a"), service("b", rate=rate), job())
+            said += run.words().split(" | ")
+    assert any(text.startswith("a gets ") for text in said)
+    assert any(" changes by " in text for text in said)
+    assert any(text.startswith("no change: ") for text in said)
+    assert [text for text in said if "way" in text] == []
+
+
 def test_ways_that_can_not_be_divided_are_told() -> None:
     run = Run(cells(rate_10=4.0), replace(PLATFORM, max_groups=3))
     decision = run(service("a"), service("b"), service("c"))

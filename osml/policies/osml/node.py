@@ -34,10 +34,17 @@ def total(cells: Collection[Cell]) -> Cell:
     return Cell(sum([cell.cores for cell in cells]), sum([cell.ways for cell in cells]))
 
 
+def amount(cores: float, ways: float, has_ways: bool, form: str = "") -> str:
+    """Cores and ways in words. Where the cache has no ways to divide, nobody was given or lacks any."""
+    if has_ways:
+        return f"{cores:{form}} cores and {ways:{form}} ways"
+    return f"{cores:{form}} core{'' if abs(cores) == 1 else 's'}"
+
+
 def changed(name: str, old: Cell, new: Cell, why: str) -> Reason:
     """The reason of a changed cell. It counts the cores that the service gets or gives; where these stay, the ways."""
     cores, ways = new.cores - old.cores, new.ways - old.ways
-    text = f"{name} changes by {cores:+d} cores and {ways:+d} ways: {why}"
+    text = f"{name} changes by {amount(cores, ways, bool(old.ways or new.ways), '+d')}: {why}"
     if cores:
         return Reason(text=text, service=name, resource="cores", change=cores)
     return Reason(text=text, service=name, resource="ways", change=ways)

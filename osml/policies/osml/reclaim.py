@@ -10,7 +10,7 @@ from osml.policies.osml.answers.correct import downsize_value
 from osml.policies.osml.divide import spread_out
 from osml.policies.osml.facts import Facts, units
 from osml.policies.osml.guard import least_for_use, may_have
-from osml.policies.osml.node import Cell, changed, left_over
+from osml.policies.osml.node import Cell, amount, changed, left_over
 from osml.policies.osml.rule import Proposal, changes
 
 FALL = 0.25
@@ -51,10 +51,11 @@ def hold(facts: Facts) -> Proposal:
         cells = spread_out(facts.node, cells, facts.set_aside, list(cells))
         if cells != facts.cells:
             return Proposal(cells, changes(facts, cells), facts.set_aside)
-    names = ", ".join([f"{name} {cell.cores} cores, {cell.ways} ways" for name, cell in cells.items()])
+    divided = facts.node.has_ways
+    names = ", ".join([f"{name} {amount(*cell, divided).replace(' and ', ', ')}" for name, cell in cells.items()])
     idle = left_over(facts.node, cells)
     are = "are for the jobs" if facts.node.be else "are idle"
-    text = f"no change: {names}; {idle.cores} cores and {idle.ways} ways {are}"
+    text = f"no change: {names}; {amount(*idle, divided)} {are}"
     return Proposal(cells, [Reason(text=text)], facts.set_aside)
 
 
@@ -122,9 +123,13 @@ def _smaller(facts: Facts, goals: dict[str, Cell]) -> Proposal | None:
         )
         cells[name] = less
         tracks[name] = replace(track, before=cell, count=1, correction=correction)
+        divided = facts.node.has_ways
+        oaa, cliff = (
+            f"{cores:.1f} cores" + (f", {ways:.1f} ways" if divided else "")
+            for cores, ways in (track.oaa, track.cliff_upper)
+        )
         why = (
-            f"OAA {track.oaa[0]:.1f} cores, {track.oaa[1]:.1f} ways (at most {track.oaa_upper[0]:.1f} cores), "
-            f"RCliff at most {track.cliff_upper[0]:.1f} cores, {track.cliff_upper[1]:.1f} ways; "
+            f"OAA {oaa} (at most {track.oaa_upper[0]:.1f} cores), RCliff at most {cliff}; "
             f"{latency_text(facts.services[name])}"
         )
         reasons.append(changed(name, cell, less, why))

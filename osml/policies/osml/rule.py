@@ -11,7 +11,7 @@ from osml.domain import Infeasible, Partition, Reason
 from osml.policies.osml.answers.correct import Action
 from osml.policies.osml.facts import Facts
 from osml.policies.osml.memory.state import Track
-from osml.policies.osml.node import Cell, changed
+from osml.policies.osml.node import Cell, amount, changed
 
 _NO_TRACKS: Mapping[str, Track] = MappingProxyType({})
 _NO_ACTIONS: Mapping[str, Action] = MappingProxyType({})
@@ -55,14 +55,17 @@ def changes(facts: Facts, cells: Mapping[str, Cell], actions: Mapping[str, Actio
         if cell == old:
             continue
         by = f"; {actions[name]}" if name in actions else ""
-        why = f"{latency_text(service)}; OAA {cores:.1f} cores, {ways:.1f} ways{by}"
+        divided = facts.node.has_ways
+        oaa = f"{cores:.1f} cores" + (f", {ways:.1f} ways" if divided else "")
+        why = f"{latency_text(service)}; OAA {oaa}{by}"
         if cell is not None and old is not None:
             found.append(changed(name, old, cell, why))
         elif cell is not None:
             want = facts.wants[name]
-            text = f"{name} gets {cell.cores} cores and {cell.ways} ways, it needs {want.cores} and {want.ways}: {why}"
+            needs = f"{want.cores} and {want.ways}" if divided else f"{want.cores}"
+            text = f"{name} gets {amount(*cell, divided)}, it needs {needs}: {why}"
             found.append(Reason(text=text, service=name, resource="cores", change=cell.cores))
         elif old is not None:
-            text = f"{name} gives its {old.cores} cores and {old.ways} ways to all: {why}"
+            text = f"{name} gives its {amount(*old, divided)} to all: {why}"
             found.append(Reason(text=text, service=name, resource="cores", change=-old.cores))
     return found
