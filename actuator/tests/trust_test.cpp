@@ -1,7 +1,11 @@
 #include "base/trust.h"
 
+#include <grp.h>
 #include <gtest/gtest.h>
+#include <pwd.h>
 #include <unistd.h>
+
+#include <cstdlib>
 
 #include "base/printable.h"
 #include "scratch_tree.h"
@@ -51,6 +55,79 @@ TEST_F(TrustTest, ALinkIsNoBetterThanWhereItLeads) {
   fs::remove(file_);
   fs::create_symlink(tree_ / "home/agent.yaml", file_);
   EXPECT_NE(why().find("is in a directory that others can change"), std::string::npos) << why();
+}
+
+// A user whose group has his name and no other member, as useradd makes them: such an account is on every Linux.
+class SudoTest : public TrustTest {
+ protected:
+  SudoTest() {
+    setgrent();
+    for (const struct group* entry = getgrent(); entry != nullptr && user_ == 0; entry = getgrent()) {
+      const struct passwd* account = getpwnam(entry->gr_name);
+      if (account == nullptr || account->pw_uid == 0 || account->pw_gid != entry->gr_gid) continue;
+      if (*entry->gr_mem != nullptr) continue;
+      user_ = account->pw_uid;
+      group_ = account->pw_gid;
+    }
+    endgrent();
+  }
+  ~SudoTest() override {
+    unsetenv("SUDO_UID");
+    unsetenv("SUDO_GID");
+  }
+  SudoTest(const SudoTest&) = delete;
+  SudoTest& operator=(const SudoTest&) = delete;
+
+  // The checkout of a user with umask 002, as Ubuntu sets it: modes 664 and 775.
+  void give_all_to(uid_t user, gid_t group) {
+    own(tree_ / "etc", user, group);
+    own(file_, user, group);
+    fs::permissions(tree_ / "etc", fs::perms(0775));
+    fs::permissions(file_, fs::perms(0664));
+  }
+  static void call_sudo(uid_t user, gid_t group) {
+    setenv("SUDO_UID", std::to_string(user).c_str(), 1);
+    setenv("SUDO_GID", std::to_string(group).c_str(), 1);
+  }
+
+  uid_t user_ = 0;
+  gid_t group_ = 0;
+};
+
+TEST_F(SudoTest, TheCallerAndHisPrivateGroupAreTrusted) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  if (user_ == 0) GTEST_SKIP() << "no account here has a group of its own";
+  give_all_to(user_, group_);
+  EXPECT_NE(why(), "trusted");
+  call_sudo(user_, group_);
+  EXPECT_EQ(why(), "trusted");
+}
+
+TEST_F(SudoTest, AGroupOfOthersIsNot) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  if (user_ == 0) GTEST_SKIP() << "no account here has a group of its own";
+  constexpr gid_t kShared = 54321;  // SUDO_GID of a caller whose login group is no account of his own
+  call_sudo(user_, kShared);
+  give_all_to(user_, kShared);
+  EXPECT_NE(why().find("is writable by group 54321"), std::string::npos) << why();
+  call_sudo(user_, group_);
+  EXPECT_NE(why().find("is writable by group 54321"), std::string::npos) << why();
+}
+
+TEST_F(TrustTest, AllRefusalsOfAPathAreToldAtOnce) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  own(tree_ / "etc", 1000, 1000);
+  own(file_, 1000, 1000);
+  fs::permissions(tree_ / "etc", fs::perms(0775));
+  fs::permissions(file_, fs::perms(0664));
+  const std::string file = file_.string();
+  const std::string folder = (tree_ / "etc").string();
+  EXPECT_EQ(why(),
+            "configuration " + file + " belongs to user 1000, expected root; configuration " + file +
+                " is writable by group 1000; configuration is in a directory that others can change: " + folder +
+                " belongs to user 1000, expected root; configuration is in a directory that others can change: " +
+                folder + " is writable by group 1000; run: chown root " + file + " && chmod g-w " + file +
+                " && chown root " + folder + " && chmod g-w " + folder);
 }
 
 TEST_F(TrustTest, ASecretIsNotReadableByAll) {

@@ -1,11 +1,16 @@
 #include "base/trust.h"
 
+#include <grp.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <optional>
+#include <vector>
 
 #include "base/number.h"
 
@@ -19,16 +24,38 @@ Result<struct stat> look(const fs::path& path, const std::string& what) {
   return facts;
 }
 
+bool is_of_caller(const char* variable, unsigned long long id) {
+  const char* caller = std::getenv(variable);
+  return caller != nullptr && parse_unsigned(caller) == id;
+}
+
 // Who called sudo is root already.
-bool called_sudo(uid_t user) {
+bool called_sudo(uid_t user) { return is_of_caller("SUDO_UID", user); }
+
+// Ubuntu and Debian give each user a group with his own name, and Ubuntu lets that group write his files. Nobody else
+// is in it, unless an administrator added others: then it is as any group.
+bool is_private_group_of_caller(gid_t group) {
+  if (!is_of_caller("SUDO_GID", group)) return false;
   const char* caller = std::getenv("SUDO_UID");
-  return caller != nullptr && parse_unsigned(caller) == static_cast<unsigned long long>(user);
+  const auto user = caller == nullptr ? std::nullopt : parse_unsigned(caller);
+  if (!user) return false;
+  const struct passwd* account = ::getpwuid(static_cast<uid_t>(*user));
+  const struct group* entry = ::getgrgid(group);
+  if (account == nullptr || entry == nullptr || account->pw_gid != group) return false;
+  const std::string name = account->pw_name;
+  if (name != entry->gr_name) return false;
+  for (char** member = entry->gr_mem; *member != nullptr; ++member) {
+    if (name != *member) return false;
+  }
+  return true;
 }
 
 bool trusted_owner(const struct stat& facts) {
   return facts.st_uid == 0 || facts.st_uid == ::geteuid() || called_sudo(facts.st_uid);
 }
-bool trusted_group(const struct stat& facts) { return facts.st_gid == 0 || facts.st_gid == ::getegid(); }
+bool trusted_group(const struct stat& facts) {
+  return facts.st_gid == 0 || facts.st_gid == ::getegid() || is_private_group_of_caller(facts.st_gid);
+}
 
 // Mounted so: modes mean nothing then. Kubernetes mounts configurations in directories that all may write.
 bool is_read_only(const fs::path& path) {
@@ -36,20 +63,39 @@ bool is_read_only(const fs::path& path) {
   return ::statvfs(path.c_str(), &facts) == 0 && (facts.f_flag & ST_RDONLY) != 0;
 }
 
-Status refuse_one(const fs::path& path, const std::string& what, bool above) {
+// Why a file is refused, and the commands that mend it: all of them, so that nobody meets the next one after the first.
+struct Refusals {
+  std::vector<std::string> why;
+  std::vector<std::string> commands;
+
+  [[nodiscard]] bool has(const std::string& command) const {
+    return std::find(commands.begin(), commands.end(), command) != commands.end();
+  }
+  void add(const std::string& reason, const std::string& command) {
+    if (has(command)) return;  // the path and where its links lead have directories in common
+    why.push_back(reason);
+    commands.push_back(command);
+  }
+};
+
+std::string joined(const std::vector<std::string>& parts, const std::string& between) {
+  std::string all;
+  for (const std::string& part : parts) all += (all.empty() ? "" : between) + part;
+  return all;
+}
+
+Status look_for_refusals(const fs::path& path, const std::string& what, bool above, Refusals& refusals) {
   const auto facts = look(path, what);
   if (!facts) return facts.error();
-  const auto refused = [&](const std::string& why) {
-    return Error{ErrorKind::Input, what + " " + path.string() + why};
-  };
+  const std::string named = what + " " + path.string();
   if (!trusted_owner(*facts)) {
-    return refused(" belongs to user " + std::to_string(facts->st_uid) + ", expected root; run: chown root " +
-                   path.string());
+    refusals.add(named + " belongs to user " + std::to_string(facts->st_uid) + ", expected root",
+                 "chown root " + path.string());
   }
   if ((above && (facts->st_mode & S_ISVTX) != 0) || is_read_only(path)) return done();
-  if ((facts->st_mode & S_IWOTH) != 0) return refused(" is writable by all users; run: chmod o-w " + path.string());
+  if ((facts->st_mode & S_IWOTH) != 0) refusals.add(named + " is writable by all users", "chmod o-w " + path.string());
   if ((facts->st_mode & S_IWGRP) != 0 && !trusted_group(*facts)) {
-    return refused(" is writable by group " + std::to_string(facts->st_gid) + "; run: chmod g-w " + path.string());
+    refusals.add(named + " is writable by group " + std::to_string(facts->st_gid), "chmod g-w " + path.string());
   }
   return done();
 }
@@ -57,18 +103,19 @@ Status refuse_one(const fs::path& path, const std::string& what, bool above) {
 }  // namespace
 
 Status refuse_untrusted(const fs::path& path, const std::string& what) {
-  if (Status own = refuse_one(path, what, false); !own) return own;
+  Refusals refusals;
+  if (Status own = look_for_refusals(path, what, false, refusals); !own) return own;
   std::error_code code;
   const fs::path real = fs::canonical(path, code);
   if (code) return errno_error(code.value(), what + " " + path.string());
+  const std::string inside = what + " is in a directory that others can change:";
   for (const fs::path& start : {fs::absolute(path, code), real}) {
     for (fs::path above = start.parent_path(); above != above.root_path(); above = above.parent_path()) {
-      if (Status trusted = refuse_one(above, what + " is in a directory that others can change:", true); !trusted) {
-        return trusted;
-      }
+      if (Status looked = look_for_refusals(above, inside, true, refusals); !looked) return looked;
     }
   }
-  return done();
+  if (refusals.why.empty()) return done();
+  return Error{ErrorKind::Input, joined(refusals.why, "; ") + "; run: " + joined(refusals.commands, " && ")};
 }
 
 Status refuse_readable(const fs::path& path, const std::string& what) {
