@@ -22,6 +22,7 @@ bool Connection::open(const sockaddr_in& address, int epoll, std::uint64_t key) 
   // The socket API wants the general address type.
   const auto* general = reinterpret_cast<const sockaddr*>(&address);  // NOLINT(*-reinterpret-cast)
   const bool started = ::connect(fd_, general, sizeof address) == 0 || errno == EINPROGRESS;
+  connect_error_ = started ? 0 : errno;
   if (!started || ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd_, &event) != 0) {
     close();
     return false;
@@ -63,7 +64,10 @@ Connection::Event Connection::lost() {
 Connection::Event Connection::connected() {
   int error = 0;
   socklen_t size = sizeof error;
-  if (::getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) return lost();
+  if (::getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) {
+    connect_error_ = error;
+    return lost();
+  }
   if (!reader_->begin_greeting()) return opened();
   state_ = State::Greeting;
   return greeted();  // it may be here already, and then brings no edge of its own

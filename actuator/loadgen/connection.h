@@ -28,6 +28,8 @@ class Connection {
   // When the request on it was due, and when it was last seen to become free.
   [[nodiscard]] Nanos scheduled() const { return scheduled_; }
   [[nodiscard]] Nanos free_since() const { return free_since_; }
+  // Why the last connect failed (errno); 0: none did.
+  [[nodiscard]] int connect_error() const { return connect_error_; }
 
   // Starts a connect and registers with epoll under `key`; false where the attempt failed at once.
   bool open(const sockaddr_in& address, int epoll, std::uint64_t key);
@@ -51,6 +53,7 @@ class Connection {
   std::unique_ptr<ReplyReader> reader_;
   std::string unsent_;
   int fd_ = -1;
+  int connect_error_ = 0;
   State state_ = State::Closed;
   Nanos scheduled_ = 0;
   Nanos free_since_ = 0;

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::uint64_t kControlKey = ~std::uint64_t{0};
 constexpr std::size_t kMaxControlLine = 4096;
+constexpr Nanos kLookEvery = kSecond;
 
 double cpu_seconds() {
   rusage usage{};
@@ -53,6 +54,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options, con
     ++index;
   }
   engine->interval_end_ = now + from_seconds(options.interval_s);
+  engine->next_look_ = now + kLookEvery;
   return engine;
 }
 
@@ -85,11 +87,30 @@ Status Engine::run() {
       auto written = write_intervals(now);
       if (!written) return written;
     }
+    if (now >= next_look_) {
+      tell_silence();
+      next_look_ = now + kLookEvery;
+    }
     Nanos next = std::min(interval_end_, end);
     for (const auto& target : targets_) next = std::min(next, target->next_event());
     wait_until(next);
   }
   mark("end");
+  return all_answered();
+}
+
+void Engine::tell_silence() {
+  for (const auto& target : targets_) {
+    if (const auto silence = target->silence()) std::cerr << "osml-loadgen: " << *silence << '\n';
+  }
+}
+
+Status Engine::all_answered() const {
+  for (const auto& target : targets_) {
+    const auto silence = target->never_answered();
+    if (!silence) continue;
+    return Error{ErrorKind::Io, *silence + " in the whole run; start the service, or mend its address in --service", 0};
+  }
   return done();
 }
 

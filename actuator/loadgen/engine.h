@@ -31,7 +31,7 @@ class Engine {
 
   // What take_precedence() said; goes into the marks.
   void set_scheduling(std::string scheduling) { scheduling_ = std::move(scheduling); }
-  // Until the end; then one last mark "end".
+  // Until the end; then one last mark "end". Error Io where a service never answered, though it was asked.
   Status run();
 
  private:
@@ -39,6 +39,8 @@ class Engine {
   Status open_files();
   void wait_until(Nanos time);
   Status write_intervals(Nanos now);
+  void tell_silence();
+  [[nodiscard]] Status all_answered() const;
   void read_control();
   void on_line(std::string_view line);
   void mark(std::string_view label);
@@ -51,6 +53,7 @@ class Engine {
   std::string control_;  // a line that has not ended yet
   int epoll_ = -1;
   Nanos interval_end_ = 0;
+  Nanos next_look_ = 0;  // for services that do not answer
   bool quit_ = false;
 };
 

@@ -1,6 +1,7 @@
 #include "target.h"
 
 #include <algorithm>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 namespace osml::loadgen {
@@ -35,6 +36,7 @@ Nanos Target::next_event() const { return std::min(schedule_.next(), next_check_
 void Target::advance(Nanos now) {
   while (schedule_.next() <= now) {
     const Nanos due = schedule_.pop();
+    asked_ever_ = true;
     if (waiting_.size() < kMaxWaiting) {
       waiting_.push_back(due);
     } else {
@@ -82,6 +84,9 @@ void Target::on_event(std::uint32_t connection, std::uint32_t events) {
     phase_.answered(now - slot.connection->scheduled());
     slot.backoff = 0;
   }
+  if (event == Connection::Event::Answered || event == Connection::Event::Refused) {
+    answered_lately_ = answered_ever_ = true;
+  }
   if (event == Connection::Event::Refused || (event == Connection::Event::Lost && in_use)) failed();
   if (slot.connection->state() == Connection::State::Free) {
     free_.push_back(connection);
@@ -99,15 +104,18 @@ void Target::on_event(std::uint32_t connection, std::uint32_t events) {
 void Target::failed() {
   interval_.failed();
   phase_.failed();
+  failed_lately_ = failed_ever_ = true;
 }
 
 void Target::abandon() {
   interval_.give_up();
   phase_.give_up();
+  failed_lately_ = failed_ever_ = true;
 }
 
 void Target::lose(Slot& slot, Nanos now) {
   slot.connection->close();
+  connect_error_ = slot.connection->connect_error();
   slot.backoff = std::clamp(slot.backoff * 2, kFirstBackoff, kLongestBackoff);
   slot.retry_at = now + slot.backoff;
   next_check_ = std::min(next_check_, slot.retry_at);
@@ -154,6 +162,22 @@ void Target::count_overdue(Nanos now) {
 std::size_t Target::unanswered() const {
   const auto busy = [](const Slot& slot) { return slot.connection->state() == Connection::State::Busy; };
   return waiting_.size() + static_cast<std::size_t>(std::count_if(slots_.begin(), slots_.end(), busy));
+}
+
+std::string Target::no_answer() const {
+  const std::string place = spec_.host.empty() ? std::string() : " from " + spec_.host;
+  const std::string why = connect_error_ == 0 ? std::string() : std::string(" (") + std::strerror(connect_error_) + ")";
+  return spec_.name + ": no answer" + place + why;
+}
+
+std::optional<std::string> Target::silence() {
+  const bool silent = failed_lately_ && !answered_lately_;
+  failed_lately_ = answered_lately_ = false;
+  return silent ? std::optional(no_answer()) : std::nullopt;
+}
+
+std::optional<std::string> Target::never_answered() const {
+  return asked_ever_ && failed_ever_ && !answered_ever_ ? std::optional(no_answer()) : std::nullopt;
 }
 
 std::string Target::interval_line(Nanos now) {

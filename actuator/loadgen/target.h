@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,11 @@ class Target {
   void on_event(std::uint32_t connection, std::uint32_t events);
   void set_rate(double rate, Nanos now) { schedule_.set_rate(rate, now); }
 
+  // One sentence where requests failed and none was answered since the last call; else nothing.
+  std::optional<std::string> silence();
+  // The same over the whole run, for its end.
+  [[nodiscard]] std::optional<std::string> never_answered() const;
+
   // The telemetry line of the interval that ends now (with newline); starts the next interval.
   std::string interval_line(Nanos now);
   // The same keys over everything since the last mark. Besides, how many requests have no answer yet, and how many were
@@ -53,6 +59,7 @@ class Target {
   void give_up(Nanos now);
   void count_overdue(Nanos now);
   [[nodiscard]] std::size_t unanswered() const;
+  [[nodiscard]] std::string no_answer() const;
 
   ServiceSpec spec_;
   std::unique_ptr<Workload> workload_;
@@ -65,6 +72,12 @@ class Target {
   Statistics phase_;
   Nanos interval_start_;
   Nanos next_check_ = 0;
+  bool failed_lately_ = false;    // since the last silence()
+  bool answered_lately_ = false;  // an error of the server is an answer, too
+  bool asked_ever_ = false;
+  bool failed_ever_ = false;
+  bool answered_ever_ = false;
+  int connect_error_ = 0;
   int epoll_;
   std::uint32_t index_;
 };

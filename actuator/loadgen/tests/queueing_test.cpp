@@ -58,6 +58,33 @@ TEST_F(Queueing, CountsFromTheScheduledTimeWhenTheOnlyConnectionIsBusy) {
       << "waiting for the server is not the generator's lateness";
 }
 
+// A wrong port looks like a slow server in the latencies: the overdue requests count there.
+TEST_F(Queueing, SaysThatNothingAnswers) {
+  std::string nobody;
+  {
+    const FakeServer server(microseconds(0));
+    nobody = server.address();
+  }
+  auto spec = parse_service("name=fake,protocol=redis,address=" + nobody);
+  spec->rate = 100;
+  Target lonely(*spec, 1, epoll_, 0, clock_now());
+  drive(lonely, 0.2);
+  EXPECT_EQ(lonely.silence(), "fake: no answer from " + nobody + " (Connection refused)");
+  EXPECT_EQ(lonely.never_answered(), "fake: no answer from " + nobody + " (Connection refused)");
+  EXPECT_EQ(lonely.silence(), std::nullopt);  // nothing has failed since
+
+  spec->rate = 0;
+  Target unasked(*spec, 1, epoll_, 1, clock_now());
+  drive(unasked, 0.2);
+  EXPECT_EQ(unasked.never_answered(), std::nullopt);
+
+  const FakeServer server(microseconds(0));
+  const auto good = target(server, 100, 1);
+  drive(*good, 0.2);
+  EXPECT_EQ(good->silence(), std::nullopt);
+  EXPECT_EQ(good->never_answered(), std::nullopt);
+}
+
 // A server without keep-alive ends each connection in order. The next request does not wait for a backoff.
 TEST_F(Queueing, ConnectsAnewAtOnceWhereTheServerEndsConnectionsInOrder) {
   const FakeServer server(microseconds(0), "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok");
