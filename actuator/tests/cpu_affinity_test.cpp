@@ -3,11 +3,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <thread>
 
 #include "cpu/affinity.h"
 #include "cpu/members.h"
+#include "node/mechanisms.h"
 #include "tree.h"
 
 namespace osml {
@@ -133,6 +135,54 @@ TEST(AffinityTest, AThreadThatCannotBePutBackKeepsNoOther) {
   ASSERT_TRUE(knob.write(first_cpu(before)));
   EXPECT_FALSE(knob.restore(snapshot));
   EXPECT_EQ(*knob.read(), before) << "of the others";
+}
+
+// For a while this process is of a user without rights.
+class AsNobody {
+ public:
+  AsNobody() { became_ = ::seteuid(65534) == 0; }
+  AsNobody(const AsNobody&) = delete;
+  AsNobody& operator=(const AsNobody&) = delete;
+  ~AsNobody() {
+    if (became_) (void)::seteuid(0);
+  }
+
+ private:
+  bool became_ = false;
+};
+
+// Nothing was changed, so nothing is left to undo: the agent must not say that it could not be undone.
+TEST(AffinityTest, WithoutRootTheHintIsRootAndThereIsNothingToUndo) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can start a process that is not its own";
+  ChildProcess child;
+  AffinityKnob knob(Roots{}, child.match());
+  const std::string before = *knob.read();
+  if (before == first_cpu(before)) GTEST_SKIP() << "this machine has one CPU";
+  const std::string snapshot = *knob.snapshot();
+  const AsNobody nobody;
+  const Status written = knob.write(first_cpu(before));
+  ASSERT_FALSE(written);
+  EXPECT_NE(written.error().message.find("Operation not permitted; run the agent as root"), std::string::npos)
+      << written.error().message;
+  EXPECT_TRUE(knob.restore(snapshot));
+}
+
+// The machine has it, but `probe` is asked what works here.
+TEST(AffinityTest, WithoutRootTheProbeOffersNothingThatNeedsRoot) {
+  if (::geteuid() != 0) GTEST_SKIP() << "a user without root owns this tree, and may write to it";
+  Tree tree;
+  tree.cgroup2("redis", 4242);
+  fs::permissions(tree.root(), fs::perms(0755));
+  EXPECT_TRUE(of_machine("cpu_quota", "cpu", tree.roots()).available);
+  const AsNobody nobody;
+  const Mechanism quota = of_machine("cpu_quota", "cpu", tree.roots());
+  EXPECT_FALSE(quota.available);
+  EXPECT_EQ(quota.reason, "cgroup2, but this user cannot write to " + tree.roots().cgroup.string());
+  EXPECT_EQ(quota.how_to_enable, "run it as root");
+  const auto all = probe_mechanisms(Config{}, Error{ErrorKind::Unsupported, "no resctrl", 0}, {});
+  const auto affinity = std::ranges::find(all, std::string("affinity"), &Mechanism::name);
+  ASSERT_NE(affinity, all.end());
+  EXPECT_FALSE(affinity->available);
 }
 
 TEST(AffinityTest, ReconcileNarrowsThreadsThatRunElsewhere) {

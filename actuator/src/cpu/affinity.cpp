@@ -33,7 +33,12 @@ Status set_mask(pid_t tid, const CpuSet& cpus) {
   for (const unsigned cpu : cpus) words.at(cpu / word_bits) |= 1UL << (cpu % word_bits);
   if (::sched_setaffinity(tid, sizeof words, reinterpret_cast<const cpu_set_t*>(words.data())) == 0) return done();
   const int code = errno;
-  return errno_error(code, "cannot bind thread " + std::to_string(tid) + " to CPUs " + format_cpulist(cpus));
+  return refused_setting(code, "cannot bind thread " + std::to_string(tid) + " to CPUs " + format_cpulist(cpus));
+}
+
+bool has_mask(pid_t tid, const CpuSet& cpus) {
+  const auto mask = get_mask(tid);
+  return mask && *mask == cpus;
 }
 
 CpuSet any_cpu() {
@@ -118,7 +123,8 @@ Status AffinityKnob::restore(const std::string& snapshot) {
     if (known == nullptr) known = records.find(process_of(roots_.proc, tid));
     if (known == nullptr) known = records.common();  // born since: as all were found
     const auto cpus = known == nullptr ? Result<CpuSet>(any_cpu()) : parse_cpulist(*known);
-    const Status set = cpus ? set_mask(tid, *cpus) : Status(cpus.error());
+    Status set = cpus ? set_mask(tid, *cpus) : Status(cpus.error());
+    if (!set && set.error().kind == ErrorKind::Permission && has_mask(tid, *cpus)) set = done();  // nothing to restore
     if (first && !set && set.error().code != ESRCH) first = set;
   }
   return first;

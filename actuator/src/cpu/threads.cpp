@@ -2,6 +2,7 @@
 
 #include <linux/magic.h>
 #include <sys/statfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -43,6 +44,24 @@ Status change_threads(const Roots& roots, const Match& match, const std::string&
                    0};
     }
   }
+}
+
+bool may_set_others() {
+  constexpr unsigned sys_nice = 23;  // CAP_SYS_NICE
+  const auto status = read_text("/proc/self/status");
+  if (!status) return false;
+  for (const std::string_view line : split_lines(*status)) {
+    if (!line.starts_with("CapEff:")) continue;
+    const auto capabilities = parse_unsigned(trim(line.substr(7)), 16);
+    return capabilities && (*capabilities >> sys_nice & 1U) != 0;
+  }
+  return false;
+}
+
+Error refused_setting(int code, const std::string& what) {
+  Error error = errno_error(code, what);
+  if (error.kind == ErrorKind::Permission && ::geteuid() != 0) error.message += "; run the agent as root";
+  return error;
 }
 
 ThreadRecords::ThreadRecords(fs::path proc, std::string_view snapshot) : proc_(std::move(proc)) {

@@ -19,6 +19,11 @@ bool is_kernel_proc(const fs::path& proc);
 Status change_threads(const Roots& roots, const Match& match, const std::string& what,
                       const std::function<Result<bool>(pid_t)>& change);
 
+// CAP_SYS_NICE: this process may bind and schedule the tasks of other users.
+bool may_set_others();
+// As errno_error, for a setting that the kernel did not take. Where the caller is not root and that is why, it says so.
+Error refused_setting(int code, const std::string& what);
+
 // Snapshots of threads: a line each, "<tid> <start time> <value>". The start time tells a thread from a later one with
 // the same id.
 class ThreadRecords {

@@ -8,7 +8,6 @@
 #include <sstream>
 #include <thread>
 
-#include "base/number.h"
 #include "cpu/threads.h"
 
 namespace osml {
@@ -16,7 +15,6 @@ namespace osml {
 namespace {
 
 constexpr int deadline_policy = 6;  // SCHED_DEADLINE, which glibc does not name
-constexpr unsigned sys_nice = 23;   // CAP_SYS_NICE
 
 struct Scheduling {
   int policy = SCHED_OTHER;  // with SCHED_RESET_ON_FORK, where that is set
@@ -68,17 +66,6 @@ std::optional<Scheduling> parse_scheduling(const std::string* text) {
   Scheduling was;
   if (!(fields >> was.policy >> was.priority >> was.nice)) return std::nullopt;
   return was;
-}
-
-bool may_set_others() {
-  const auto status = read_text("/proc/self/status");
-  if (!status) return false;
-  for (const std::string_view line : split_lines(*status)) {
-    if (!line.starts_with("CapEff:")) continue;
-    const auto capabilities = parse_unsigned(trim(line.substr(7)), 16);
-    return capabilities && (*capabilities >> sys_nice & 1U) != 0;
-  }
-  return false;
 }
 
 // A thread of the agent tries, once: seccomp filters and budgets of the agent's own group are seen by nothing else.

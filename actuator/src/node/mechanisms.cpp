@@ -1,10 +1,14 @@
 #include "node/mechanisms.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "bandwidth/regulator_knob.h"
 #include "cpu/affinity.h"
 #include "cpu/members.h"
+#include "cpu/threads.h"
 
 namespace osml {
 
@@ -15,21 +19,48 @@ Mechanism unavailable(const std::string& name, const std::string& why) {
   return {name, false, why.substr(0, at), why.substr(at + marker.size())};
 }
 
+namespace {
+
+// What the machine has is of no use to a user who may not set it.
+Mechanism for_this_user(const std::string& name, const std::string& found, const fs::path& directory) {
+  if (::geteuid() == 0 || ::faccessat(AT_FDCWD, directory.c_str(), W_OK, AT_EACCESS) == 0)
+    return {name, true, found, ""};
+  return {name, false, found + ", but this user cannot write to " + directory.string(), "run it as root"};
+}
+
+}  // namespace
+
 Mechanism of_machine(const std::string& name, const std::string& controller, const Roots& roots) {
   const auto controllers = read_text(roots.cgroup / "cgroup.controllers");
   if (controllers && (" " + *controllers + " ").find(" " + controller + " ") != std::string::npos) {
-    return {name, true, "cgroup2", ""};
+    return for_this_user(name, "cgroup2", roots.cgroup);
   }
-  if (!cgroup1_directory(roots, controller, "").empty()) return {name, true, "cgroup1", ""};
+  const fs::path first = cgroup1_directory(roots, controller, "");
+  if (!first.empty()) return for_this_user(name, "cgroup1", first);
   return unavailable(name, "no cgroup hierarchy below " + roots.cgroup.string() + " has the controller " + controller);
 }
+
+namespace {
+
+// All services that lack it for this reason, so that nobody meets the second one after the first was mended.
+std::string services_without(Aspect aspect, const std::string& why, const std::vector<KnobSet>& knobs) {
+  std::string names;
+  std::size_t n = 0;
+  for (const KnobSet& set : knobs) {
+    if (set.absent || set.find(aspect) != nullptr || set.missing.at(aspect) != why) continue;
+    names += (n++ == 0 ? "'" : ", '") + set.service + "'";
+  }
+  return (n == 1 ? "service " : "services ") + names + ": " + why;
+}
+
+}  // namespace
 
 Mechanism of_services(const std::string& name, Aspect aspect, const std::vector<KnobSet>& knobs) {
   std::string backends;
   for (const KnobSet& set : knobs) {
     if (set.absent) continue;
     const Knob* knob = set.find(aspect);
-    if (knob == nullptr) return unavailable(name, "service '" + set.service + "': " + set.missing.at(aspect));
+    if (knob == nullptr) return unavailable(name, services_without(aspect, set.missing.at(aspect), knobs));
     const std::string backend(knob->backend());
     if (backends.find(backend) == std::string::npos) backends += (backends.empty() ? "" : ", ") + backend;
   }
@@ -47,8 +78,12 @@ Mechanism cpu_mechanism(const std::string& name, const std::string& controller, 
   return knobs.empty() ? of_machine(name, controller, config.roots) : of_services(name, aspect, knobs);
 }
 
-Mechanism affinity(const Config& config) {
+Mechanism affinity(const Config& config, bool of_services) {
   const Status usable = AffinityKnob(config.roots, {}).probe();
+  // A user may bind own tasks: where services are named, they tell.
+  if (usable && !of_services && ::geteuid() != 0 && !may_set_others()) {
+    return {"affinity", false, "this user may bind only own tasks", "run it as root"};
+  }
   return usable ? Mechanism{"affinity", true, "sched_setaffinity", ""}
                 : unavailable("affinity", usable.error().message);
 }
@@ -124,7 +159,7 @@ Mechanism monitoring(const Result<resctrl::Info>& info) {
 std::vector<Mechanism> probe_mechanisms(const Config& config, const Result<resctrl::Info>& info,
                                         const std::vector<KnobSet>& knobs) {
   return {cpu_mechanism("cpuset", "cpuset", Aspect::Cpus, config, knobs),
-          affinity(config),
+          affinity(config, !knobs.empty()),
           cpu_mechanism("cpu_quota", "cpu", Aspect::Quota, config, knobs),
           cpu_mechanism("cpu_weight", "cpu", Aspect::Weight, config, knobs),
           ways(info),
