@@ -209,6 +209,34 @@ TEST_F(LoopTest, TheReportSaysWhoMeetsItsTargetAndWhomTheNodeCannotServe) {
   EXPECT_THAT(missed.infeasible_services, ElementsAre("moses"));
 }
 
+TEST_F(LoopTest, ATargetFarFromTheFirstLatencyIsToldOnce) {
+  ServiceConfig& moses = config_.services[0];
+  moses.latency.emplace().file = tree_ / "latency";
+  machine_.places_.emplace_back().service = "moses";
+  const auto log_of = [this, &moses](double target_ms, const std::vector<double>& latencies_ms) {
+    moses.spec.target_ms = target_ms;
+    tree_.write("latency", "");
+    build();
+    std::ostringstream log;
+    const auto before = spdlog::default_logger();
+    spdlog::set_default_logger(
+        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)));
+    double now_s = 0;
+    for (const double latency_ms : latencies_ms) {
+      tree_.append("latency", "{\"p99_ms\": " + std::to_string(latency_ms) + ", \"samples\": 9}\n");
+      turn(++now_s);
+    }
+    spdlog::set_default_logger(before);
+    return log.str();
+  };
+  const std::string why = "target_ms counts milliseconds";
+  const std::string low = log_of(0.005, {0.44, 0.44});
+  EXPECT_THAT(low, HasSubstr("service 'moses': p99 is 0.44 ms, far from its target of 0.005 ms; " + why));
+  EXPECT_EQ(low.find(why), low.rfind(why)) << low;
+  EXPECT_THAT(log_of(5000, {0.44}), HasSubstr("far from its target of 5000 ms"));
+  EXPECT_THAT(log_of(5, {0.44, 400, 0.01}), testing::Not(HasSubstr(why)));
+}
+
 TEST_F(LoopTest, PartitionIsUnknownWhenSomebodyElseChangedTheMachine) {
   turn(1);
   machine_.state[0].cpus = "7";

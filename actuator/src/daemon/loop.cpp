@@ -93,6 +93,7 @@ void Loop::note_absent() {
   }
   // Services of pods come under ever new names.
   std::erase_if(notes_, [this](const auto& note) { return place_of(machine_->places(), note.first) == nullptr; });
+  std::erase_if(compared_, [this](const auto& name) { return place_of(machine_->places(), name) == nullptr; });
   for (const auto& [service, why] : absent) {
     const auto told = absent_.find(service);
     if (told == absent_.end()) {
@@ -233,11 +234,24 @@ void Loop::note_targets(const std::vector<Service>& services) {
   for (const Service& service : services) {
     if (!service.target_ms) continue;
     const std::optional<double> measured = latency_at_target(service);
+    if (measured) note_odd_target(service, *measured);
     (!measured                        ? report_.unmeasured
      : *measured > *service.target_ms ? report_.missed
                                       : report_.met)
         .push_back(service.name);
   }
+}
+
+// A target that was typed in seconds is missed or met for ever, without a word. Only the first latency counts: later
+// ones may be far away since something happened.
+void Loop::note_odd_target(const Service& service, double measured_ms) {
+  if (!compared_.insert(service.name).second) return;
+  constexpr double far_above = 20;
+  constexpr double far_below = 100;
+  const double target_ms = *service.target_ms;
+  if (measured_ms <= far_above * target_ms && measured_ms * far_below >= target_ms) return;
+  spdlog::warn("service '{}': {} is {:.4g} ms, far from its target of {:.4g} ms; target_ms counts milliseconds",
+               service.name, service.percentile, measured_ms, target_ms);
 }
 
 // The server may name whom it likes; what goes to the cluster are services of this node.

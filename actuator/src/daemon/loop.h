@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,7 @@ class Loop {
   // Nobody is there: nothing to ask for. Counts as an answer, so that the silence of the server begins anew.
   void idle(double now_s);
   void note_targets(const std::vector<Service>& services);
+  void note_odd_target(const Service& service, double measured_ms);
   void note_infeasible(const Decision& decision);
   void note_interrupts();
   void note_missing(const std::map<std::string, std::string>& missing);
@@ -107,6 +109,7 @@ class Loop {
   std::map<std::string, std::string> absent_;   // service -> why, as told last
   std::map<std::string, std::string> watched_;  // the same of those that are only watched
   std::map<std::string, std::string> notes_;    // service -> note, as told last
+  std::set<std::string> compared_;              // services whose first latency was compared with the target
   std::vector<Assignment> assignments_;
   BandwidthWatch bandwidth_watch_;
   std::string reconcile_error_;  // as told last
