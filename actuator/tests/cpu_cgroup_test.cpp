@@ -99,6 +99,20 @@ TEST(KnobsTest, AffinityForWantOfACpusetIsSaidToBeWeak) {
   EXPECT_NE(actuator->mechanisms()[0].how_to_enable, "");
 }
 
+TEST(KnobsTest, WhatAllServicesAndBackendsLackForOneReasonIsSaidOnce) {
+  Tree tree;
+  tree.sysfs().cgroup2("a", 10).cgroup2("b", 20);
+  Config config = tree.config();
+  for (ServiceConfig& service : config.services) {
+    service.match = {};
+    service.match.pids = {10};
+  }
+  const auto actuator = Actuator::open(config, {.read_only = true});
+  ASSERT_TRUE(actuator) << actuator.error().message;
+  EXPECT_EQ(actuator->missing().at("cpu_quota"), "services 'lc', 'be': matched by process ids, not by a cgroup");
+  EXPECT_EQ(actuator->missing().at("cpu_weight"), "services 'lc', 'be': matched by process ids, not by a cgroup");
+}
+
 TEST(Cgroup2Test, QuotaAndWeight) {
   Tree tree;
   tree.cgroup2("x", 10);

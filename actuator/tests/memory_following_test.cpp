@@ -92,7 +92,7 @@ TEST_F(MemoryNodesTest, ProbeSaysWhatThisMachineHas) {
   config_.cpu.backend = "affinity";
   config_.roots.proc = "/proc";
   EXPECT_EQ(mechanism(*Actuator::open(config_, {.read_only = true})),
-            "no: service 'lc': cpu.backend: affinity leaves cpusets alone | ");
+            "no: services 'lc', 'be': cpu.backend: affinity leaves cpusets alone | ");
   set_nodes(tree_, "0", "0");
   const auto actuator = Actuator::open(config_, {.read_only = true});
   EXPECT_EQ(mechanism(*actuator), "no: all CPUs of this machine have the same NUMA nodes of memory | ");

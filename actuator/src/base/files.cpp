@@ -11,8 +11,6 @@
 #include <charconv>
 #include <memory>
 
-#include "base/rights.h"
-
 namespace osml {
 
 namespace {
@@ -97,12 +95,12 @@ Result<std::string> read_text(const fs::path& path, std::size_t most) {
 
 Status write_command(const fs::path& path, std::string_view text) {
   const Fd fd(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
-  if (!fd.valid()) return refused_setting(errno, "cannot open " + path.string());
+  if (!fd.valid()) return errno_error(errno, "cannot open " + path.string());
   ssize_t written = 0;
   do {
     written = ::write(fd.get(), text.data(), text.size());
   } while (written < 0 && errno == EINTR);
-  if (written < 0) return refused_setting(errno, "cannot write " + path.string());
+  if (written < 0) return errno_error(errno, "cannot write " + path.string());
   if (static_cast<std::size_t>(written) != text.size()) {
     return Error{ErrorKind::Io, "cannot write " + path.string() + ": the kernel accepted only a part of the command",
                  EIO};

@@ -27,7 +27,7 @@ Cgroup1Cpuset::Cgroup1Cpuset(const Roots& roots, const Match& match, const char*
 }
 
 Status Cgroup1Cpuset::probe() {
-  if (path_.empty()) return Error{ErrorKind::Unsupported, "the service is matched by process ids, not by a cgroup", 0};
+  if (path_.empty()) return Error{ErrorKind::Unsupported, "matched by process ids, not by a cgroup", 0};
   if (!found_) return found_;
   if (!directory_.empty() && osml::exists(directory_ / file_)) return done();
   return Error{ErrorKind::Unsupported, "there is no cgroup v1 cpuset directory " + path_, 0};

@@ -28,7 +28,7 @@ Result<long long> read_signed(const fs::path& path) {
 Status write_number(const fs::path& path, long long value) { return write_command(path, std::to_string(value) + "\n"); }
 
 Status missing_group(const std::string& path, const char* file) {
-  if (path.empty()) return Error{ErrorKind::Unsupported, "the service is matched by process ids, not by a cgroup", 0};
+  if (path.empty()) return Error{ErrorKind::Unsupported, "matched by process ids, not by a cgroup", 0};
   return Error{ErrorKind::Unsupported, "there is no cgroup v1 cpu directory " + path + " with " + file, 0};
 }
 

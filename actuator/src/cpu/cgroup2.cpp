@@ -52,7 +52,7 @@ Cgroup2Knob::Cgroup2Knob(const Roots& roots, const Match& match, std::string fil
 }
 
 Status Cgroup2Knob::probe() {
-  if (path_.empty()) return Error{ErrorKind::Unsupported, "the service is matched by process ids, not by a cgroup", 0};
+  if (path_.empty()) return Error{ErrorKind::Unsupported, "matched by process ids, not by a cgroup", 0};
   if (!found_) return found_;
   if (directory_.empty()) return Error{ErrorKind::Unsupported, "there is no cgroup v2 directory " + path_, 0};
   if (osml::exists(file())) return done();

@@ -1,5 +1,7 @@
 #include "node/knobs.h"
 
+#include <set>
+
 #include "bandwidth/regulator_knob.h"
 #include "cpu/affinity.h"
 #include "cpu/cgroup1.h"
@@ -72,6 +74,7 @@ std::unique_ptr<Knob> make_cgroup1_knob(const KnobName& name, const Roots& roots
 void choose(KnobSet& set, Aspect aspect, const std::vector<std::string>& backends, const Roots& roots,
             const std::optional<resctrl::Info>& info) {
   std::string reasons;
+  std::set<std::string> different;
   for (const std::string& backend : backends) {
     auto knob = make_knob({set.service, aspect, backend, set.match, set.cgroup_inode}, roots, info);
     if (!knob) continue;
@@ -81,9 +84,11 @@ void choose(KnobSet& set, Aspect aspect, const std::vector<std::string>& backend
       set.knobs[aspect] = std::move(knob);
       return;
     }
+    different.insert(usable.error().message);
     reasons += (reasons.empty() ? "" : "; ") + backend + ": " + usable.error().message;
   }
-  set.missing[aspect] = reasons;
+  // What is the same for all of them is said once: it lies with the service.
+  set.missing[aspect] = backends.size() > 1 && different.size() == 1 ? *different.begin() : reasons;
 }
 
 struct Lever {
