@@ -155,6 +155,15 @@ def test_the_oracle_lends_what_jobs_hold_while_targets_are_missed() -> None:
     assert 34 in seen[seen.index(1) :]  # and takes it back when all targets are met
 
 
+def test_what_the_oracle_lends_of_idle_units_stays_lent_at_these_loads() -> None:
+    node = Scenario("test", "test", parse_mix("xapian=0.5"), "e5-2697v4").node
+    too_little = Partition([Region(["xapian"], 2, 2)])
+    loop = ClosedLoop(node, {"xapian": 0.5}, Oracle(NAME, lambda _: BestFor(too_little, True, [], 0.0, 2, 2)))
+    seen = [d.partition.cores_of("xapian") for interval in loop.run(60) if (d := interval.decision) is not None]
+    assert seen[0] == 2
+    assert set(seen[seen.index(36) :]) == {36}
+
+
 def test_the_oracle_isolates_again_where_the_loads_have_changed() -> None:
     def parts(cores: int) -> Partition:
         return Partition([Region(["a"], cores, 10), Region(["b"], 36 - cores, 10)])

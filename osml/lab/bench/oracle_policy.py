@@ -26,7 +26,10 @@ from osml.simulator.state import Node
 NAME, ISOLATED = "oracle", "oracle:isolated"
 ORACLES = (NAME, ISOLATED)
 DRAINS = 2
-"""Observations with a missed target in a row after which all that is idle or BE jobs' is lent, until all are met."""
+"""Observations with a missed target in a row after which all that is idle or BE jobs' is lent.
+
+What is BE jobs' only until all targets are met, what is idle for as long as the best partition is the same.
+"""
 GAVE_UP = 10
 """Observations with a missed target in a row after which the oracle takes the other way."""
 
@@ -140,13 +143,16 @@ def _lent(partition: Partition, services: frozenset[str], missing: list[str], pl
 
 
 class OracleState(Struct, frozen=True):
-    """How many observations in a row missed a target; where it shares instead, that stays for the same loads.
+    """What happened with `best`, the best partition; where the best one is another, the loads are others, too.
 
-    `gave_up` is the partition in whose place it shares. Where the best one is another, the loads are others, too.
+    `missed`: observations in a row that missed a target. `gave_up`: all share in its place. `takers`: who keeps what is
+    idle, because it missed its target without.
     """
 
+    best: Partition | None = None
     missed: int = 0
-    gave_up: Partition | None = None
+    gave_up: bool = False
+    takers: list[str] = []
 
 
 class Oracle:
@@ -170,13 +176,17 @@ class Oracle:
         why = "; ".join(best.missing) or "neither an isolated partition nor one shared region meets all targets"
         infeasible = Infeasible(names, why) if best.feasible is False else None
         missing = [s.name for s in observation.services if s.slack is not None and s.slack < 0]
-        before = state.missed if state.gave_up in (None, best.partition) else 0
-        given_up = best.instead is not None and before >= GAVE_UP
-        missed = before if given_up else before + 1 if missing else 0
-        partition, gave_up = best.partition, None
-        if best.instead is not None and missed >= GAVE_UP:
-            partition, gave_up = best.instead, best.partition
-        elif best.feasible and missed >= DRAINS:
-            partition = _lent(best.partition, frozenset(names), missing, observation.platform)
+        if state.best != best.partition:
+            state = OracleState(best.partition)
+        missed = state.missed + 1 if missing and not state.gave_up else 0
+        gave_up = best.instead is not None and (state.gave_up or missed >= GAVE_UP)
+        takers = missing if missed >= DRAINS else []
+        if all(service.kind == "lc" for service in observation.services):
+            takers = sorted({*state.takers, *takers})
+        partition = best.partition
+        if gave_up and best.instead is not None:
+            partition = best.instead
+        elif best.feasible:
+            partition = _lent(best.partition, frozenset(names), takers, observation.platform)
         reason = Reason(text=f"{self.name}: the best partition by the equations of the node")
-        return Plan(partition, [reason], infeasible), OracleState(missed, gave_up)
+        return Plan(partition, [reason], infeasible), OracleState(best.partition, missed, gave_up, takers)
