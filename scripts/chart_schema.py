@@ -28,8 +28,8 @@ def plain(node: Node) -> Node:
     for key, value in node.items():
         if key == "properties":
             kept[key] = {name: plain(one) for name, one in value.items()}
-        elif key == "enum" and "on" in value:
-            kept[key] = [*value, True, False]  # Helm reads `on` as true, and so does the agent
+        elif key == "enum" and {"on", "off"} & set(value):  # Helm reads these as true and false, and so does the agent
+            kept[key] = [*value, *([True] if "on" in value else []), *([False] if "off" in value else [])]
         elif key not in ("description", "default"):
             kept[key] = _plain_value(value)
     return kept

@@ -77,7 +77,8 @@ def forget_labels(dataset: Path, traces: Path, new: Path | None = None) -> None:
     if new is not None and (not traces.exists() or sha256(traces) == sha256(new)):
         return
     for folder in dataset.glob(f"{LABELS}*"):
-        labels_file(dataset, traces, folder.name).unlink(missing_ok=True)
+        if folder.is_dir():
+            labels_file(dataset, traces, folder.name).unlink(missing_ok=True)
 
 
 def open_parquet(file: Path) -> Any:

@@ -244,6 +244,13 @@ def _levers(name: str, word: str | bool | None) -> Document:
     return {"agent": {"config": {"levers": {} if word is None else {name: word}}}}
 
 
+@pytest.mark.parametrize("key", ["cache_domains", "memory_nodes"])
+def test_what_is_off_in_a_file_of_values_may_be_so_without_quotes(key: str, tmp_path: Path) -> None:
+    """Helm reads `off` as false, and so does the agent."""
+    own = by_name(render(values={"agent": {"config": {"cpu": {key: False}}}}, tmp_path=tmp_path))
+    assert agent_config(own)["cpu"][key] is False
+
+
 @pytest.mark.parametrize("word", ["on", "off", True, False, None])
 def test_only_an_agent_that_limits_clocks_may_write_to_cpus(word: str | bool | None, tmp_path: Path) -> None:
     """Also one that does not any more: it puts back what it set. Helm reads `on` as true, and so does the agent."""

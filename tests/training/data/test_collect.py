@@ -203,3 +203,18 @@ def test_ray_cluster_writes_what_one_process_does(small_sweep: Sweeps, tmp_path:
         pytest.skip("Ray isn't installed")
     collect(tmp_path / "ray", small_sweep(), ray="local")
     assert hashes(tmp_path / "ray" / "traces") == hashes(made / "traces")
+
+
+def test_a_collection_goes_on_after_its_command_got_another_name(small_sweep: Sweeps, dataset: Path) -> None:
+    earlier = {b"osml learn data collect": b"osml data collect"}
+    about = dataset / "dataset.json"
+    for now, before in earlier.items():
+        about.write_bytes(about.read_bytes().replace(now, before))
+        for file in (dataset / "traces").rglob("*.parquet"):
+            table = pq.ParquetFile(file).read()
+            metadata = {key: value.replace(now, before) for key, value in table.schema.metadata.items()}
+            pq.write_table(table.replace_schema_metadata(metadata), file)
+    reports: list[Any] = []
+    collect(dataset, small_sweep(), done=reports.append)
+    assert reports
+    assert all(found.resumed for found in reports)

@@ -176,6 +176,7 @@ def test_a_part_that_a_record_does_not_give_any_more_is_removed_with_its_labels(
     labels = labels_file(folder, old)
     labels.parent.mkdir(parents=True)
     labels.write_bytes(b"")
+    (folder / "labels.tar").write_bytes(b"somebody's own copy")
     live.take_over(folder, [file])
     assert kept.exists() and other.exists()
     assert not old.exists() and not labels.exists()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import importlib
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from osml.base.extras import how_to_install
 from osml.base.failure import Failure, InputError
@@ -16,8 +19,9 @@ from osml.base.whole_file import whole_file
 from osml.base.worker_processes import worker_pool
 from osml.datasets.arrow import pa, pq
 from osml.datasets.dataset import DatasetDescription, read_description, same_collection, write_description
-from osml.datasets.description import Provenance
+from osml.datasets.description import PROVENANCE_KEY, Provenance
 from osml.datasets.label import Labelling, label_file
+from osml.datasets.programs import current_program
 from osml.datasets.schema import TRACE_COLUMNS, write_options
 from osml.datasets.store import DATASET, TRACES, forget_labels, trace_files
 from osml_training.collect.fingerprint import virtual_fingerprint
@@ -75,7 +79,7 @@ def _there(part: Part, sweep: Sweep, traces: Path, *, last: bool) -> int | None:
     except (OSError, pa.ArrowException):
         return None
     rows, wanted = int(found.metadata.num_rows), rows_of_part(part, sweep)
-    if dict(found.schema_arrow.metadata or {}) != schema_of(sweep, part.platform).metadata:
+    if _with_current_program(found.schema_arrow.metadata) != dict(schema_of(sweep, part.platform).metadata):
         raise InputError(f"{file} is of another collection: use the same options to continue, or another folder")
     if rows < wanted:
         return None
@@ -84,12 +88,24 @@ def _there(part: Part, sweep: Sweep, traces: Path, *, last: bool) -> int | None:
     return rows
 
 
+def _with_current_program(found: Mapping[bytes, bytes] | None) -> dict[bytes, bytes]:
+    """The metadata of a file; a collection can go on after the command that made it got another name."""
+    known = dict(found or {})
+    key = PROVENANCE_KEY.encode()
+    try:
+        provenance = msgspec.json.decode(known.get(key, b""), type=Provenance)
+    except msgspec.DecodeError:
+        return known
+    return known | {key: msgspec.json.encode(replace(provenance, program=current_program(provenance.program)))}
+
+
 def describe(folder: Path, sweep: Sweep, name: str) -> None:
     """Write dataset.json, or make sure that the one that is there is of the same sweep (only `rows` may differ)."""
     fingerprints = [virtual_fingerprint(platform_of(platform)) for platform in sweep.platforms]
     wanted = DatasetDescription(name, provenance_of(sweep), fingerprints)
     if (folder / DATASET).exists():
         known = read_description(folder).provenance
+        known = replace(known, program=current_program(known.program))
         if known != wanted.provenance:
             raise InputError(
                 f"'{folder}' contains another collection ({_difference(known, wanted.provenance)}): "
