@@ -58,5 +58,5 @@ def test_the_headline_has_no_mix_that_rules_were_chosen_with() -> None:
 
 
 def test_every_suite_has_mixes() -> None:
-    assert set(scenarios()) == {"osml-302", "osml-jobs", "osml-arrivals", "osml-mismatch"}
+    assert set(scenarios()) == {"osml-302", "osml-changes", "osml-jobs", "osml-arrivals", "osml-mismatch"}
     assert all(scenarios().values())

@@ -220,12 +220,12 @@ def test_a_rotated_token_is_read_anew_and_a_wrong_certificate_gets_no_token(repo
     assert server.asked == 0, "the token did not leave"
     (reporting.folder / "api.pem").write_text(right)
     reporting.wait("a report with the new certificates", lambda: server.condition != {})
-    server.token = "second"  # noqa: S105 - of this test
+    server.token = "token-of-tomorrow"  # noqa: S105 - of this test
     reporting.wait("the old token to be refused", lambda: "HTTP 401" in reporting.log())
-    reporting.set_token("second")
+    reporting.set_token("token-of-tomorrow")
     reporting.wait("the new token", lambda: "takes the status of the node again" in reporting.log())
     running.stop()
-    assert "second" not in reporting.log()
+    assert "token-of-tomorrow" not in reporting.log()
 
 
 def test_a_dry_run_tells_the_cluster_nothing(reporting: Reporting) -> None:
