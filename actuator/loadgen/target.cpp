@@ -177,7 +177,8 @@ std::optional<std::string> Target::silence() {
 }
 
 std::optional<std::string> Target::never_answered() const {
-  return asked_ever_ && failed_ever_ && !answered_ever_ ? std::optional(no_answer()) : std::nullopt;
+  const bool waits = failed_ever_ || unanswered() > 0;
+  return asked_ever_ && waits && !answered_ever_ ? std::optional(no_answer()) : std::nullopt;
 }
 
 std::string Target::interval_line(Nanos now) {

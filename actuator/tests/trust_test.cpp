@@ -114,6 +114,27 @@ TEST_F(SudoTest, AGroupOfOthersIsNot) {
   EXPECT_NE(why().find("is writable by group 54321"), std::string::npos) << why();
 }
 
+// Each Debian has such accounts: `sync` and `nobody` log in with the group `nogroup`, which has no members.
+TEST_F(SudoTest, AGroupWithWhichOthersLogInIsNot) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  uid_t user = 0;
+  gid_t group = 0;
+  setpwent();
+  for (const struct passwd* one = getpwent(); one != nullptr; one = getpwent()) {
+    const struct group* entry = getgrgid(one->pw_gid);
+    if (one->pw_uid == 0 || entry == nullptr || one->pw_gid == 0) continue;
+    user = one->pw_uid, group = one->pw_gid;
+    if (std::string(entry->gr_name) == "nogroup") break;
+  }
+  endpwent();
+  if (group == 0) GTEST_SKIP() << "no account here has a group";
+  if (const struct group* entry = getgrgid(group); std::string(entry->gr_name) != "nogroup")
+    GTEST_SKIP() << "no nogroup";
+  call_sudo(user, group);
+  give_all_to(user, group);
+  EXPECT_NE(why().find("is writable by group " + std::to_string(group)), std::string::npos) << why();
+}
+
 TEST_F(TrustTest, AllRefusalsOfAPathAreToldAtOnce) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   own(tree_ / "etc", 1000, 1000);
@@ -126,8 +147,11 @@ TEST_F(TrustTest, AllRefusalsOfAPathAreToldAtOnce) {
             "configuration " + file + " belongs to user 1000, expected root; configuration " + file +
                 " is writable by group 1000; configuration is in a directory that others can change: " + folder +
                 " belongs to user 1000, expected root; configuration is in a directory that others can change: " +
-                folder + " is writable by group 1000; run: chown root " + file + " && chmod g-w " + file +
-                " && chown root " + folder + " && chmod g-w " + folder);
+                folder + " is writable by group 1000; put it where only root can write, such as /etc/osml");
+  own(tree_ / "etc", 0, 1000);
+  EXPECT_NE(why().find("; run: chown root " + file + " && chmod g-w " + file + " && chmod g-w " + folder),
+            std::string::npos)
+      << why();
 }
 
 TEST_F(TrustTest, ASecretIsNotReadableByAll) {

@@ -83,6 +83,12 @@ TEST_F(Queueing, SaysThatNothingAnswers) {
   drive(*good, 0.2);
   EXPECT_EQ(good->silence(), std::nullopt);
   EXPECT_EQ(good->never_answered(), std::nullopt);
+
+  FakeServer mute(microseconds(0));  // takes connections and requests
+  mute.stand_still(true);
+  const auto waiting = target(mute, 100, 1);
+  drive(*waiting, 0.2);  // far less than the time after which a request is given up
+  EXPECT_NE(waiting->never_answered(), std::nullopt);
 }
 
 // A server without keep-alive ends each connection in order. The next request does not wait for a backoff.

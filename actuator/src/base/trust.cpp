@@ -32,8 +32,19 @@ bool is_of_caller(const char* variable, unsigned long long id) {
 // Who called sudo is root already.
 bool called_sudo(uid_t user) { return is_of_caller("SUDO_UID", user); }
 
-// Ubuntu and Debian give each user a group with his own name, and Ubuntu lets that group write his files. Nobody else
-// is in it, unless an administrator added others: then it is as any group.
+// Whether another account logs in with this group: such accounts are not among the members of the group.
+bool others_log_in_with(gid_t group, uid_t user) {
+  bool found = false;
+  ::setpwent();
+  for (const struct passwd* one = ::getpwent(); one != nullptr && !found; one = ::getpwent()) {
+    found = one->pw_gid == group && one->pw_uid != user;
+  }
+  ::endpwent();
+  return found;
+}
+
+// Ubuntu and Debian give each user a group with his own name, and Ubuntu lets that group write his files. If an
+// administrator let others in, it is as any group. Accounts of a directory service that lists none are not seen.
 bool is_private_group_of_caller(gid_t group) {
   if (!is_of_caller("SUDO_GID", group)) return false;
   const char* caller = std::getenv("SUDO_UID");
@@ -47,7 +58,7 @@ bool is_private_group_of_caller(gid_t group) {
   for (char** member = entry->gr_mem; *member != nullptr; ++member) {
     if (name != *member) return false;
   }
-  return true;
+  return !others_log_in_with(group, static_cast<uid_t>(*user));
 }
 
 bool trusted_owner(const struct stat& facts) {
@@ -67,6 +78,7 @@ bool is_read_only(const fs::path& path) {
 struct Refusals {
   std::vector<std::string> why;
   std::vector<std::string> commands;
+  bool home_of_another = false;  // a directory above is another user's: it is not for root to take
 
   [[nodiscard]] bool has(const std::string& command) const {
     return std::find(commands.begin(), commands.end(), command) != commands.end();
@@ -89,6 +101,7 @@ Status look_for_refusals(const fs::path& path, const std::string& what, bool abo
   if (!facts) return facts.error();
   const std::string named = what + " " + path.string();
   if (!trusted_owner(*facts)) {
+    refusals.home_of_another |= above;
     refusals.add(named + " belongs to user " + std::to_string(facts->st_uid) + ", expected root",
                  "chown root " + path.string());
   }
@@ -115,6 +128,10 @@ Status refuse_untrusted(const fs::path& path, const std::string& what) {
     }
   }
   if (refusals.why.empty()) return done();
+  if (refusals.home_of_another) {
+    return Error{ErrorKind::Input,
+                 joined(refusals.why, "; ") + "; put it where only root can write, such as /etc/osml"};
+  }
   return Error{ErrorKind::Input, joined(refusals.why, "; ") + "; run: " + joined(refusals.commands, " && ")};
 }
 
