@@ -348,7 +348,7 @@ def how_measured(file: Path) -> str:
     run: dict[str, Any] = json.loads(file.read_text("utf-8"))
     return (
         f"All rows are of one run on {run['date']}, on {sum(run['mixes'].values())} mixes. A mix runs for at most "
-        f"{run['limit_s']:g} s, so a threshold that acts later shows nothing. "
+        f"{run['limit_s']:g} s, so a threshold that acts later shows nothing. A rule with `-` is newer than that run. "
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 import pyarrow.parquet
 
 from osml.base.failure import Failure
+from osml.lab.bench.suites.osml_changes import ALONE, BESIDE, FRESH_PARTS, MACHINES
 
 WORK = Path("out/results")
 """What the commands write; made anew in each run."""
@@ -52,7 +53,7 @@ STEPS: dict[str, tuple[Step, ...]] = {
             "lab", "bench", "run", "osml-changes", "--part", part, "--policies", _CHANGES, "--seeds", "1",
             "--workers", "2", "--out", str(WORK / part), "--json",
         ), WORK / part / "results.parquet")
-        for part in ("fresh-alone", "fresh-beside-a-job", "fresh-other-machines")
+        for part in (FRESH_PARTS + ALONE, FRESH_PARTS + BESIDE, FRESH_PARTS + MACHINES)
     ),
     "fluctuating": (
         Step((

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from osml.lab.bench.report.statistics import paired
 from osml.lab.bench.suites.osml_302 import FRESH_MIXES
-from osml.lab.bench.suites.osml_changes import FRESH
+from osml.lab.bench.suites.osml_changes import FRESH_PARTS
 
 Rows = list["Row"]
 MODELS = Path("models")
@@ -121,7 +121,7 @@ def _by_part(column: str) -> Callable[[Any], Rows]:
     def read(document: Any) -> Rows:
         parts: dict[str, list[Any]] = {}
         for row in document:
-            parts.setdefault(row["part"].removeprefix(FRESH), []).append(row)
+            parts.setdefault(row["part"].removeprefix(FRESH_PARTS), []).append(row)
         return [
             row._replace(of=f"{part.replace('-', ' ')}: {row.of}")
             for part, rows in parts.items()

@@ -34,10 +34,10 @@ def total(cells: Collection[Cell]) -> Cell:
     return Cell(sum([cell.cores for cell in cells]), sum([cell.ways for cell in cells]))
 
 
-def amount(cores: float, ways: float, has_ways: bool, form: str = "") -> str:
+def amount(cores: float, ways: float, has_ways: bool, form: str = "", between: str = " and ") -> str:
     """Cores and ways in words. Where the cache has no ways to divide, nobody was given or lacks any."""
     if has_ways:
-        return f"{cores:{form}} cores and {ways:{form}} ways"
+        return f"{cores:{form}} cores{between}{ways:{form}} ways"
     return f"{cores:{form}} core{'' if abs(cores) == 1 else 's'}"
 
 

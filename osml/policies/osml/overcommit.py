@@ -7,7 +7,7 @@ from osml.entropy import combine
 from osml.policies.osml.divide import cut_down, fits, missing, spread_out
 from osml.policies.osml.facts import Facts, jobs_entropy
 from osml.policies.osml.memory.state import CELLS, SHARED, SOME
-from osml.policies.osml.node import Cell
+from osml.policies.osml.node import Cell, amount
 from osml.policies.osml.place import share, unmeasured
 from osml.policies.osml.relieve import corrected
 from osml.policies.osml.rule import Proposal, changes
@@ -102,9 +102,8 @@ def lack(facts: Facts) -> Infeasible:
     more = missing(facts.node, facts.wants)
     names = facts.missed or list(facts.services)
     if any(more):
-        return Infeasible(
-            names, f"the needs of all services are {more.cores} cores and {more.ways} ways more than there are"
-        )
+        lacking = amount(*more, facts.node.has_ways)
+        return Infeasible(names, f"the needs of all services are {lacking} more than there are")
     return Infeasible(names, "targets are missed, and no service can give resources")
 
 

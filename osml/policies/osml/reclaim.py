@@ -52,7 +52,7 @@ def hold(facts: Facts) -> Proposal:
         if cells != facts.cells:
             return Proposal(cells, changes(facts, cells), facts.set_aside)
     divided = facts.node.has_ways
-    names = ", ".join([f"{name} {amount(*cell, divided).replace(' and ', ', ')}" for name, cell in cells.items()])
+    names = ", ".join([f"{name} {amount(*cell, divided, between=', ')}" for name, cell in cells.items()])
     idle = left_over(facts.node, cells)
     are = "are for the jobs" if facts.node.be else "are idle"
     text = f"no change: {names}; {amount(*idle, divided)} {are}"
@@ -124,10 +124,7 @@ def _smaller(facts: Facts, goals: dict[str, Cell]) -> Proposal | None:
         cells[name] = less
         tracks[name] = replace(track, before=cell, count=1, correction=correction)
         divided = facts.node.has_ways
-        oaa, cliff = (
-            f"{cores:.1f} cores" + (f", {ways:.1f} ways" if divided else "")
-            for cores, ways in (track.oaa, track.cliff_upper)
-        )
+        oaa, cliff = (amount(*need, divided, ".1f", ", ") for need in (track.oaa, track.cliff_upper))
         why = (
             f"OAA {oaa} (at most {track.oaa_upper[0]:.1f} cores), RCliff at most {cliff}; "
             f"{latency_text(facts.services[name])}"

@@ -51,12 +51,12 @@ def changes(facts: Facts, cells: Mapping[str, Cell], actions: Mapping[str, Actio
     """The reason of each cell that is new, changed or given up, with Model-C's action where it was its."""
     found: list[Reason] = []
     for name, service in facts.services.items():
-        old, cell, (cores, ways) = facts.cells.get(name), cells.get(name), facts.tracks[name].oaa
+        old, cell = facts.cells.get(name), cells.get(name)
         if cell == old:
             continue
         by = f"; {actions[name]}" if name in actions else ""
         divided = facts.node.has_ways
-        oaa = f"{cores:.1f} cores" + (f", {ways:.1f} ways" if divided else "")
+        oaa = amount(*facts.tracks[name].oaa, divided, ".1f", ", ")
         why = f"{latency_text(service)}; OAA {oaa}{by}"
         if cell is not None and old is not None:
             found.append(changed(name, old, cell, why))

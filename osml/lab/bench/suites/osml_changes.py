@@ -11,12 +11,12 @@ from osml.lab.bench.report.statistics import mean
 from osml.lab.bench.results import Results
 from osml.lab.bench.scenario import Scenario
 from osml.lab.bench.suite import Suite
-from osml.lab.bench.suites.osml_302 import PLATFORM, SERVICES
+from osml.lab.bench.suites.osml_302 import FRESH, PLATFORM, SERVICES
 from osml.simulator.load_traces import Steps
 from osml.simulator.mix import Mix
 
 ALONE, BESIDE, MACHINES = "alone", "beside-a-job", "other-machines"
-FRESH = "fresh-"
+FRESH_PARTS = f"{FRESH}-"
 """Begins the names of parts with which no rule of `osml` was chosen."""
 
 JOBS = ("stream", "fluidanimate", "streamcluster", "kmeans")
@@ -95,7 +95,7 @@ def scenarios() -> list[Scenario]:
     """Each part, and each drawn once more for the headline alone."""
     parts = (ALONE, BESIDE, MACHINES)
     return [one for part in parts for one in _part(part, _SEED)] + [
-        one for part in parts for one in _part(part, _FRESH_SEED, FRESH)
+        one for part in parts for one in _part(part, _FRESH_SEED, FRESH_PARTS)
     ]
 
 
